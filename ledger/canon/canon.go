@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -215,6 +216,11 @@ func (p Profile) number(lit string) (reason, detail, hint string) {
 	f, err := strconv.ParseFloat(lit, 64)
 	if err != nil || !sameDecimal(lit, strconv.FormatFloat(f, 'e', -1, 64)) {
 		return ReasonPrecision, "number " + clip(lit) + " has more digits than a double carries", bigHint
+	}
+	if abs := math.Abs(f); abs > MaxSafeInteger && abs < 1e21 {
+		// ECMAScript writes these as plain integers, so the canonical form
+		// would itself be refused.
+		return ReasonBigInteger, "number " + clip(lit) + " is an integer beyond ±(2^53−1)", bigHint
 	}
 	return "", "", ""
 }

@@ -3,6 +3,7 @@ package canon
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestEVI13_PrivateNumbers(t *testing.T) {
 	for in, want := range map[string]string{
 		"1.50": "1.5", "1e21": "1e+21", "0.1": "0.1", "-0": "0", "1E-7": "1e-7", "4.50": "4.5",
 		"333333333.33333329": "333333333.3333333", // same double, but digits beyond it
-		"9007199254740993.0": "", "1e400": "", "12345678901234567890": "", "0.1000000000000000055": "",
+		"9007199254740993.0": "", "1e20": "", "1e400": "", "12345678901234567890": "", "0.1000000000000000055": "",
 		"123456789.0": "123456789", "1.7976931348623157e308": "1.7976931348623157e+308", "5e-324": "5e-324",
 	} {
 		got, err := Private.Canonical([]byte(in))
@@ -130,7 +131,7 @@ func jsonValue(depth int) *rapid.Generator[any] {
 	leaf := rapid.OneOf(
 		rapid.Map(rapid.String(), func(s string) any { return s }),
 		rapid.Map(rapid.Int64Range(-MaxSafeInteger, MaxSafeInteger), func(n int64) any { return n }),
-		rapid.Map(rapid.Float64(), func(f float64) any { return f }),
+		rapid.Map(rapid.Float64().Filter(func(f float64) bool { return math.Abs(f) <= MaxSafeInteger || math.Abs(f) >= 1e21 }), func(f float64) any { return f }),
 		rapid.Just[any](nil), rapid.Just[any](true))
 	if depth == 0 {
 		return leaf

@@ -1,0 +1,142 @@
+package event
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ReadBack is what an authoritative source showed when an outcome was checked:
+// the statement {"readback":{…}} of a reconciliation. The value itself is
+// private; its tag and commitment are in the event.
+type ReadBack struct {
+	// Source names the authoritative source, as the caller gave it.
+	Source string `json:"source"`
+	// Observed is present, absent or unreachable.
+	Observed string `json:"observed"`
+	// Count is how many times the effect was found, when present; 1 if absent.
+	Count int64 `json:"count,omitempty"`
+}
+
+// What a read-back can observe.
+const (
+	ObservedPresent     = "present"
+	ObservedAbsent      = "absent"
+	ObservedUnreachable = "unreachable"
+)
+
+// Judgement is the statement {"review":{…}} of a review: a person or a rubric,
+// at least one of them.
+type Judgement struct {
+	Reviewer string `json:"reviewer,omitempty"`
+	Rubric   string `json:"rubric,omitempty"`
+}
+
+// Gap is the statement {"gap":{…}} of a ledger notice: stream sequences From to
+// To were accepted and are not in the log (LOG-13).
+type Gap struct {
+	From  int64 `json:"from"`
+	To    int64 `json:"to"`
+	Count int64 `json:"count"`
+}
+
+// statement is the union of all statements; exactly the member that fits the
+// subject kind and lifecycle is present.
+type statement struct {
+	ReadBack *ReadBack  `json:"readback,omitempty"`
+	Review   *Judgement `json:"review,omitempty"`
+	Gap      *Gap       `json:"gap,omitempty"`
+}
+
+func (s statement) value() jsontext.Value {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil // strings were checked before; an invalid one fails Validate
+	}
+	v := jsontext.Value(b)
+	if err := v.Canonicalize(); err != nil {
+		return nil
+	}
+	return v
+}
+
+// Value returns the canonical statement.
+func (r ReadBack) Value() jsontext.Value { return statement{ReadBack: &r}.value() }
+
+// Value returns the canonical statement.
+func (j Judgement) Value() jsontext.Value { return statement{Review: &j}.value() }
+
+// Value returns the canonical statement.
+func (g Gap) Value() jsontext.Value { return statement{Gap: &g}.value() }
+
+// ReadBack returns the read-back of a reconciliation that was validated.
+func (e *Event) ReadBack() (ReadBack, bool) {
+	s, err := e.parseStatement()
+	if err != nil || s.ReadBack == nil {
+		return ReadBack{}, false
+	}
+	return *s.ReadBack, true
+}
+
+func (e *Event) parseStatement() (s statement, err error) {
+	if len(e.Statement) == 0 {
+		return s, nil
+	}
+	err = unmarshal(e.Statement, &s)
+	return s, err
+}
+
+func (e *Event) validateStatement() error {
+	const path = "/statement"
+	wantReadBack := e.Lifecycle == Reconciliation
+	wantReview := e.Lifecycle == Review
+	wantGap := e.Lifecycle == Attempt && e.Subject.Kind == Ledger
+	if len(e.Statement) == 0 {
+		if wantReadBack || wantReview || wantGap {
+			return bad(path, "missing: a %s of kind %s carries one", e.Lifecycle, e.Subject.Kind)
+		}
+		return nil
+	}
+	if err := statementProfile.CheckCanonical(e.Statement); err != nil {
+		return bad(path, "%v", err)
+	}
+	s, err := e.parseStatement()
+	if err != nil {
+		return prefix(path, err)
+	}
+	if (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap {
+		return bad(path, "does not fit a %s of kind %s", e.Lifecycle, e.Subject.Kind)
+	}
+	if r := s.ReadBack; r != nil {
+		if err := CheckID(path+"/readback/source", r.Source); err != nil {
+			return err
+		}
+		if r.Observed != ObservedPresent && r.Observed != ObservedAbsent && r.Observed != ObservedUnreachable {
+			return bad(path+"/readback/observed", "%q is not present, absent or unreachable", clip(r.Observed))
+		}
+		if r.Count < 0 || r.Count > canonMax || (r.Count > 0 && r.Observed != ObservedPresent) {
+			return bad(path+"/readback/count", "%d: a count is at least 1 and comes with present", r.Count)
+		}
+	}
+	if r := s.Review; r != nil {
+		if r.Reviewer == "" && r.Rubric == "" {
+			return bad(path+"/review", "names neither a reviewer nor a rubric")
+		}
+		for name, v := range map[string]string{"/review/reviewer": r.Reviewer, "/review/rubric": r.Rubric} {
+			if v == "" {
+				continue
+			}
+			if err := CheckID(path+name, v); err != nil {
+				return err
+			}
+		}
+	}
+	if g := s.Gap; g != nil && (g.From < 1 || g.To < g.From || g.Count < 1 || g.Count > g.To-g.From+1) {
+		return bad(path+"/gap", "from %d to %d with count %d is no range of sequences with that many missing", g.From, g.To, g.Count)
+	}
+	if got := s.value(); string(got) != string(e.Statement) {
+		return notCanonical(got, e.Statement)
+	}
+	return nil
+}
+
+const canonMax = 1<<53 - 1

@@ -1,0 +1,21 @@
+//go:build linux || darwin
+
+package durable
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// FreeBytes is the number of bytes that an unprivileged process may still
+// write to the file system that holds path. Quotas of users or projects are
+// not part of it. A store that writes through a memory map asks before it
+// writes: on a full disk such a write kills the process (SIGBUS) instead of
+// returning an error.
+func FreeBytes(path string) (uint64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", path, err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}

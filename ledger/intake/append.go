@@ -1,0 +1,168 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"counterfoil/ledger/commit"
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/lifecycle"
+)
+
+// Append records a further event of an attempt, or returns the one that this
+// append already became. Errors: *RequestError, *Conflict, *Unlawful,
+// ErrNoAttempt, ErrErased, or trouble.
+func (in *Intake) Append(ctx context.Context, a *Append) (*Result, error) {
+	hex, _ := event.ShardOfAttempt(a.AttemptID)
+	n, err := strconv.ParseUint(hex, 16, 8)
+	if err != nil {
+		return nil, ErrNoAttempt
+	}
+	shard := int(n)
+	if err := in.lock(ctx, shard); err != nil {
+		return nil, err
+	}
+	defer in.unlock(shard)
+
+	var (
+		captured string
+		opens    []Opening
+		kept     bool
+	)
+	slot := commit.SlotAppend(a.SourceEventID)
+	res, err := in.place(ctx, shard, func() (*event.Event, *Result, error) {
+		row, err := in.cfg.Index.Attempt(a.AttemptID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if row == nil {
+			return nil, nil, ErrNoAttempt
+		}
+		if i := row.State.FindSource(a.SourceEventID); i >= 0 {
+			res, err := in.repeat(ctx, a.AttemptID, row.Seqs[i], a.canonical, func(k attemptKeys) []Opening {
+				return k.open(a.AttemptID, slot, a.values())
+			})
+			return nil, res, err
+		}
+		keys, err := in.keys(a.AttemptID)
+		if err != nil {
+			return nil, nil, err
+		}
+		begin, err := in.beginOf(ctx, a.AttemptID, row.Seqs[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		if captured == "" {
+			captured = event.FormatTime(in.cfg.Now())
+		}
+		e := a.draft(begin, &row.State, keys, captured)
+		opens = keys.open(a.AttemptID, slot, a.values())
+		for _, o := range opens {
+			setMember(&e.Commitments, o.Name, commit.FormatDigest(o.Digest))
+		}
+		if err := e.Validate(); err != nil {
+			return nil, nil, fromEvent(err)
+		}
+		if v := row.State.Check(e, event.DigestOf(e.Append(nil))); v != nil {
+			return nil, nil, &Unlawful{Violation: v, State: row.State.Summary()}
+		}
+		if !kept {
+			kept = true
+			if err := in.keep(a.AttemptID, keys, slot, a.KeepBody, a.values()); err != nil {
+				return nil, nil, err
+			}
+		}
+		return e, nil, nil
+	})
+	if err == nil && res.New {
+		res.Openings = opens
+	}
+	return res, err
+}
+
+// draft makes the event that would follow in the given state. The source,
+// subject, action and trace are those of the begin.
+func (a *Append) draft(begin *event.Event, state *lifecycle.State, k attemptKeys, captured string) *event.Event {
+	head, _ := state.Head()
+	e := &event.Event{
+		Schema: event.Schema, Ledger: begin.Ledger, Tenant: begin.Tenant, AttemptID: begin.AttemptID,
+		Revision: state.Revision() + 1, Previous: head.String(), Lifecycle: a.Lifecycle, Subject: begin.Subject,
+		OccurredAt: a.OccurredAt, CapturedAt: captured, Source: begin.Source, TraceID: begin.TraceID, Action: begin.Action,
+		Status: a.Status, ReasonCodes: a.ReasonCodes, Refs: maps.Clone(a.Refs),
+		ClaimBoundary: event.ClaimBoundaryFor(a.Lifecycle, begin.Subject.Kind),
+	}
+	e.Source.EventID = a.SourceEventID
+	setMember(&e.Tags, commit.TagRequest, commit.FormatTag(commit.RequestTag(k.tag, a.canonical)))
+	switch a.Lifecycle {
+	case event.Reconciliation:
+		rb := event.ReadBack{Source: a.ReadBack.Source, Observed: a.ReadBack.Observed, Count: a.ReadBack.Count}
+		tag := ""
+		if len(a.ReadBack.Value) > 0 {
+			tag = commit.FormatTag(commit.EffectTag(k.tag, a.ReadBack.Value))
+			setMember(&e.Tags, lifecycle.TagReadBack, tag)
+		}
+		e.Statement, e.Status = rb.Value(), state.Derive(rb, tag)
+	case event.Review:
+		e.Statement = event.Judgement{Reviewer: a.Reviewer, Rubric: a.Rubric}.Value()
+	default:
+		for _, v := range a.values() {
+			setMember(&e.Tags, lifecycle.TagResult, commit.FormatTag(commit.EffectTag(k.tag, v.bytes)))
+		}
+	}
+	if len(e.Refs) == 0 {
+		e.Refs = nil
+	}
+	return e
+}
+
+func (a *Append) values() []value {
+	vs := appendValue(nil, commit.NameResult, a.PrivateResult, a.raw)
+	if a.ReadBack != nil {
+		vs = appendValue(vs, commit.NameReadback, a.ReadBack.Value, nil)
+	}
+	return vs
+}
+
+// Attempt returns all events of an attempt that are on the stream, in order,
+// and its state. ErrNoAttempt if there is none.
+func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *lifecycle.State, error) {
+	row, err := in.cfg.Index.Attempt(attemptID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row == nil {
+		return nil, nil, ErrNoAttempt
+	}
+	out := make([]*Result, len(row.Seqs))
+	for i, seq := range row.Seqs {
+		if out[i], err = in.stored(ctx, seq); err != nil {
+			return nil, nil, err
+		}
+	}
+	return out, &row.State, nil
+}
+
+// Notice records a statement of the ledger about itself, once per id; the
+// result is nil if it had been recorded before.
+func (in *Intake) Notice(ctx context.Context, id string, gap event.Gap) (*Result, error) {
+	now := event.FormatTime(in.cfg.Now())
+	b := &Begin{
+		Source:     BeginSource{RuntimeID: "ledger:" + in.cfg.Origin, AgentID: "ledger", InvocationID: id, Protocol: "counterfoil", Implementation: "counterfoil"},
+		OccurredAt: now,
+		Action:     event.Action{Name: "gap", EffectKind: "ledger_notice", EffectMode: "one_time"},
+		Subject:    event.Subject{Kind: event.Ledger, ID: in.cfg.Origin},
+		statement:  gap.Value(),
+	}
+	if err := b.prepare(); err != nil {
+		return nil, fmt.Errorf("notice %s: %w", id, err)
+	}
+	res, err := in.Begin(ctx, b)
+	var again *Conflict
+	if errors.As(err, &again) {
+		return nil, nil // stated before, at another time
+	}
+	return res, err
+}

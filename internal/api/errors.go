@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/lifecycle"
+)
+
+// Error is the error document of every answer that is not a success.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Path    string `json:"path,omitempty"`    // JSON pointer into the request
+	Hint    string `json:"hint,omitempty"`    // what to do next
+	Reason  string `json:"reason,omitempty"`  // why unavailable or unlawful
+	EventID string `json:"eventId,omitempty"` // the event that a conflict is with
+	Stored  string `json:"stored,omitempty"`  // keyed tag of the stored content
+	Offered string `json:"offered,omitempty"` // keyed tag of the offered content
+	State   string `json:"state,omitempty"`   // state of the attempt
+	// status is the HTTP status.
+	status int
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Codes of an Error. Append-only.
+const (
+	CodeInvalid      = "invalid_request"
+	CodeUnauthorized = "unauthorized"
+	CodeNotFound     = "not_found"
+	CodeMethod       = "method_not_allowed"
+	CodeConflict     = "conflict"
+	CodeUnlawful     = "unlawful"
+	CodeErased       = "content_erased"
+	CodeTooLarge     = "too_large"
+	CodeUnavailable  = "unavailable"
+	CodeInternal     = "internal"
+)
+
+// Unavailable is trouble that passes: the caller may send the same again.
+type Unavailable struct {
+	// Reason is a fixed word: disk_full, stream_unavailable, log_unavailable,
+	// starting, stopping, log_disagrees, timeout.
+	Reason  string
+	Message string
+}
+
+func (e *Unavailable) Error() string { return e.Reason + ": " + e.Message }
+
+func invalid(path, hint, message string) *Error {
+	return &Error{Code: CodeInvalid, Path: path, Hint: hint, Message: message, status: http.StatusBadRequest}
+}
+
+func notFound(message, hint string) *Error {
+	return &Error{Code: CodeNotFound, Message: message, Hint: hint, status: http.StatusNotFound}
+}
+
+// toError maps what the ledger answers to the error document. internal is true
+// for trouble that the log should hear of.
+func toError(err error) (out *Error, internal bool) {
+	var (
+		api *Error
+		req *intake.RequestError
+		con *intake.Conflict
+		law *intake.Unlawful
+		una *Unavailable
+		vio *lifecycle.Violation
+	)
+	switch {
+	case errors.As(err, &api):
+		return api, false
+	case errors.As(err, &req):
+		e := &Error{Code: CodeInvalid, Message: req.Detail, Path: req.Path, Hint: req.Hint, status: http.StatusBadRequest}
+		if req.TooLarge {
+			e.Code, e.status = CodeTooLarge, http.StatusRequestEntityTooLarge
+		}
+		return e, false
+	case errors.As(err, &con):
+		return &Error{Code: CodeConflict, Message: "this source event was recorded with other content; the first stays", EventID: con.EventID,
+			Stored: con.Stored, Offered: con.Offered, Hint: "use a new id for a new event; send the first content to get its receipt", status: http.StatusConflict}, false
+	case errors.As(err, &law):
+		return &Error{Code: CodeUnlawful, Message: law.Violation.Detail, Reason: law.Violation.Code, State: law.State.State, status: http.StatusConflict}, false
+	case errors.As(err, &vio):
+		return &Error{Code: CodeUnlawful, Message: vio.Detail, Reason: vio.Code, status: http.StatusConflict}, false
+	case errors.Is(err, intake.ErrNoAttempt):
+		return notFound("no such attempt", "begin it first, or check the ledger that it was begun on"), false
+	case errors.Is(err, intake.ErrErased):
+		return &Error{Code: CodeErased, Message: "the content of this attempt was erased", status: http.StatusGone}, false
+	case errors.As(err, &una):
+		return &Error{Code: CodeUnavailable, Message: una.Message, Reason: una.Reason, Hint: "send the same again later; it is safe", status: http.StatusServiceUnavailable}, true
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: CodeUnavailable, Message: "the stage was not reached in time; the event may be recorded", Reason: "timeout",
+			Hint: "send the same again to learn; it is safe", status: http.StatusServiceUnavailable}, true
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: CodeUnavailable, Message: "the request was cancelled", Reason: "stopping", status: http.StatusServiceUnavailable}, false
+	}
+	return &Error{Code: CodeInternal, Message: "internal error", Hint: "see the ledger's log", status: http.StatusInternalServerError}, true
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e, internal := toError(err)
+	if internal {
+		s.cfg.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	if e.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, e.status, struct {
+		Error *Error `json:"error"`
+	}{e})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"answer could not be encoded"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // the client is gone if this fails
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"bufio"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"counterfoil/ledger/event"
+)
+
+const (
+	// eventsChunk is how many leaves are read at once for a stream.
+	eventsChunk = 256
+	// eventsPing is how often an idle stream shows that it lives.
+	eventsPing = 15 * time.Second
+)
+
+// StreamedEvent is one line of GET /v1/events. A leaf that is no record that
+// counts has parked, the reason, in place of record: consumers see every index.
+type StreamedEvent struct {
+	LeafIndex uint64         `json:"leafIndex"`
+	LeafHash  string         `json:"leafHash"` // standard base64 of the RFC 6962 leaf hash
+	EventID   string         `json:"eventId,omitempty"`
+	Record    jsontext.Value `json:"record,omitempty"` // the leaf bytes
+	Parked    string         `json:"parked,omitempty"`
+	TreeSize  uint64         `json:"treeSize"` // of the checkpoint that covers it
+}
+
+// events serves GET /v1/events?from=INDEX: every published leaf in order, then
+// new ones as they are published. NDJSON, or server-sent events whose id is the
+// leaf index; Last-Event-ID resumes behind it. follow=false stops at the end.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	from, err := startOf(r)
+	if err != nil {
+		return err
+	}
+	sse := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	follow := r.URL.Query().Get("follow") != "false"
+	if sse {
+		w.Header().Set("Content-Type", "text/event-stream")
+	} else {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{}) // a follower stays as long as it likes
+	out := bufio.NewWriterSize(w, 64<<10)
+	flush := func() error { return errors.Join(out.Flush(), rc.Flush()) }
+
+	ping := time.NewTicker(eventsPing)
+	defer ping.Stop()
+	for {
+		size, changed := s.cfg.Ledger.Published()
+		for from < size {
+			to := min(size, from+eventsChunk)
+			err := s.cfg.Ledger.Leaves(r.Context(), from, to, func(index uint64, leaf []byte) error {
+				return writeEvent(out, sse, s.streamed(index, leaf, size))
+			})
+			if err != nil {
+				s.cfg.Logger.Error("event stream ends", "from", from, "error", err)
+				return nil // the status line is out; the client resumes
+			}
+			from = to
+		}
+		if flush() != nil || !follow {
+			return nil
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-changed:
+		case <-ping.C:
+			if sse {
+				_, _ = out.WriteString(": still here\n\n")
+			} else {
+				_, _ = out.WriteString("\n")
+			}
+		}
+	}
+}
+
+func startOf(r *http.Request) (uint64, error) {
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.ParseUint(id, 10, 63)
+		if err != nil {
+			return 0, invalid("", "send the id of the last event that you have seen", "Last-Event-ID is not a leaf index")
+		}
+		return n + 1, nil
+	}
+	v := r.URL.Query().Get("from")
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(v, 10, 63)
+	if err != nil {
+		return 0, invalid("", "from is the leaf index of the first event that you want", "from is not a leaf index")
+	}
+	return n, nil
+}
+
+func (s *Server) streamed(index uint64, leaf []byte, size uint64) *StreamedEvent {
+	out := &StreamedEvent{LeafIndex: index, TreeSize: size, LeafHash: base64.StdEncoding.EncodeToString(rfc6962.DefaultHasher.HashLeaf(leaf))}
+	rec, err := event.ParseRecord(leaf)
+	if err == nil {
+		err = s.cfg.Ledger.Check(rec, leaf, index)
+	}
+	if err != nil {
+		out.Parked = err.Error()
+		return out
+	}
+	out.EventID, out.Record = rec.Digest().EventID(), leaf
+	return out
+}
+
+func writeEvent(out *bufio.Writer, sse bool, e *StreamedEvent) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if sse {
+		_, _ = out.WriteString("id: " + strconv.FormatUint(e.LeafIndex, 10) + "\nevent: record\ndata: ")
+	}
+	_, _ = out.Write(b)
+	if sse {
+		_ = out.WriteByte('\n')
+	}
+	return out.WriteByte('\n')
+}

@@ -1,0 +1,225 @@
+// Package api serves the ledger over HTTP.
+//
+// Authentication comes before anything else: without the bearer token only
+// /log/, /v1/trust, /healthz and /readyz answer. Every input is bounded before
+// it is read. docs/spec/http.md is the contract.
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/lifecycle"
+)
+
+// Ledger is what the API serves.
+type Ledger interface {
+	// Begin and Append record; see package intake. They return once the event
+	// is on the stream. Refusals for lack of space, and the like, are
+	// *Unavailable.
+	Begin(ctx context.Context, b *intake.Begin) (*intake.Result, error)
+	Append(ctx context.Context, a *intake.Append) (*intake.Result, error)
+	// Wait blocks until the event at leafIndex has reached the stage.
+	Wait(ctx context.Context, leafIndex uint64, stage string) error
+	// DefaultStage is what callers wait for who do not say.
+	DefaultStage() string
+	// Place tells where a leaf is now; proof and checkpoint only if asked for.
+	Place(ctx context.Context, leafIndex uint64, proof bool) (Place, error)
+	// Attempt returns the recorded events of an attempt, whatever the lag of
+	// the views.
+	Attempt(ctx context.Context, id string) ([]*intake.Result, *lifecycle.State, error)
+	// Bundle returns the bundle of attempts under the newest checkpoint.
+	Bundle(ctx context.Context, attempts []string) ([]byte, error)
+	// TlogProof returns the .tlog-proof of an event.
+	TlogProof(ctx context.Context, eventID string) ([]byte, error)
+	Views
+	// Leaves yields published leaves [from, to).
+	Leaves(ctx context.Context, from, to uint64, yield func(index uint64, leaf []byte) error) error
+	// Published is the size of the newest checkpoint; the channel is closed
+	// when there is a newer one.
+	Published() (size uint64, changed <-chan struct{})
+	// Check verifies a record's signatures, for the event stream.
+	Check(rec *event.Record, leaf []byte, leafIndex uint64) error
+	Trust() []byte
+	Status(ctx context.Context) Status
+}
+
+// Config holds what a server is made of.
+type Config struct {
+	Ledger Ledger
+	// Token is the bearer token, never empty.
+	Token string
+	// LogDir is served under /log/, restricted to the names of tlog-tiles.
+	LogDir string
+	// Checkpoint returns the newest signed checkpoint.
+	Checkpoint func() ([]byte, error)
+	// Metrics is served under /metrics; nil leaves it out.
+	Metrics http.Handler
+	// Observe is told of every finished request; nil leaves it out.
+	Observe func(route string, status int, d time.Duration)
+	Now     func() time.Time
+	Logger  *slog.Logger
+	// WaitLimit bounds how long a call waits for its stage.
+	WaitLimit time.Duration
+}
+
+// Server is an http.Handler.
+type Server struct {
+	cfg   Config
+	token [sha256.Size]byte
+	mux   *http.ServeMux
+}
+
+// New makes a server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
+	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"POST /v1/attempts":                     s.begin,
+		"POST /v1/attempts/{attemptId}/events":  s.append,
+		"POST /v1/events:batch":                 s.batch,
+		"GET /v1/attempts":                      s.listAttempts,
+		"GET /v1/attempts/{attemptId}":          s.attempt,
+		"GET /v1/attempts/{attemptId}/bundle":   s.attemptBundle,
+		"GET /v1/bundle":                        s.bundle,
+		"GET /v1/receipts":                      s.listReceipts,
+		"GET /v1/receipts/{eventId}":            s.receipt,
+		"GET /v1/receipts/{eventId}/tlog-proof": s.tlogProof,
+		"GET /v1/parked":                        s.parked,
+		"GET /v1/events":                        s.events,
+		"GET /v1/trust":                         s.trust,
+		"GET /v1/status":                        s.status,
+		"GET /healthz":                          s.healthz,
+		"GET /readyz":                           s.readyz,
+		"GET /log/":                             s.log,
+		"/":                                     s.unknown,
+	} {
+		s.handle(pattern, h)
+	}
+	if cfg.Metrics != nil {
+		s.handle("GET /metrics", func(w http.ResponseWriter, r *http.Request) error {
+			cfg.Metrics.ServeHTTP(w, r)
+			return nil
+		})
+	}
+	return s
+}
+
+func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		start, rec := s.cfg.Now(), &recorder{ResponseWriter: w, status: http.StatusOK}
+		if err := h(rec, r); err != nil {
+			s.fail(rec, r, err)
+		}
+		if s.cfg.Observe != nil {
+			s.cfg.Observe(pattern, rec.status, s.cfg.Now().Sub(start))
+		}
+	})
+}
+
+// recorder remembers the status. It keeps http.NewResponseController working.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func public(path string) bool {
+	return path == "/healthz" || path == "/readyz" || path == "/v1/trust" || strings.HasPrefix(path, "/log/")
+}
+
+// ServeHTTP authenticates and routes.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if !public(r.URL.Path) {
+		h.Set("Cache-Control", "no-store")
+		if !s.authorised(r) {
+			h.Set("WWW-Authenticate", `Bearer realm="counterfoil"`)
+			s.fail(w, r, &Error{Code: CodeUnauthorized, Message: "a bearer token is required", status: http.StatusUnauthorized,
+				Hint: "send the content of the token file in the data directory: Authorization: Bearer …"})
+			return
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// authorised compares digests in constant time, so that neither content nor
+// length of the token shows in the time taken.
+func (s *Server) authorised(r *http.Request) bool {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+}
+
+func (s *Server) unknown(_ http.ResponseWriter, r *http.Request) error {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		if r.Method == m {
+			continue
+		}
+		probe := r.Clone(r.Context())
+		probe.Method = m
+		if _, pattern := s.mux.Handler(probe); pattern != "/" && pattern != "" {
+			return &Error{Code: CodeMethod, Message: r.Method + " is not served here", Hint: "use " + m, status: http.StatusMethodNotAllowed}
+		}
+	}
+	return notFound("no such resource", "the paths are in docs/spec/http.md")
+}
+
+// body reads a bounded request body.
+func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, bodyTooLarge(limit)
+	}
+	buf, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return nil, bodyTooLarge(limit)
+	}
+	if err != nil {
+		return nil, invalid("", "", "the body could not be read: "+err.Error())
+	}
+	return buf, nil
+}
+
+// readAll reads with the announced length as a hint, which is within the limit.
+func readAll(r io.Reader, hint int64) ([]byte, error) {
+	if hint < 0 {
+		return io.ReadAll(r)
+	}
+	buf := make([]byte, hint)
+	n, err := io.ReadFull(r, buf)
+	return buf[:n], err
+}
+
+func bodyTooLarge(limit int64) *Error {
+	return &Error{Code: CodeTooLarge, Message: "the body is over " + itoa(limit) + " bytes", status: http.StatusRequestEntityTooLarge,
+		Hint: "private values may have up to 16 MiB each; send a digest instead of the whole value"}
+}
+
+// stage reads the wait parameter.
+func (s *Server) stage(r *http.Request) (string, error) {
+	switch v := r.URL.Query().Get("wait"); v {
+	case "":
+		return s.cfg.Ledger.DefaultStage(), nil
+	case StageAccepted, StageLogged, StagePublished:
+		return v, nil
+	default:
+		return "", invalid("", "use accepted, logged or published", "unknown stage in the query parameter wait")
+	}
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// publisher signs a checkpoint soon after the log has grown, at most once per
+// interval, and lets others wait for one.
+type publisher struct {
+	publish func(ctx context.Context) (size uint64, err error)
+	grown   func() <-chan struct{} // closed at the next growth of the log
+	size    func() uint64          // durable leaves
+	every   time.Duration
+	log     *slog.Logger
+
+	mu        sync.Mutex
+	published uint64
+	trouble   error
+	ended     bool
+	changed   chan struct{}
+}
+
+// retryPublish is the pause after a checkpoint that could not be signed.
+const retryPublish = 250 * time.Millisecond
+
+func newPublisher(published uint64) *publisher {
+	return &publisher{published: published, changed: make(chan struct{})}
+}
+
+// run publishes until ctx ends, and once more at the end.
+func (p *publisher) run(ctx context.Context) {
+	for {
+		grown := p.grown()
+		if p.size() > p.Size() {
+			if !p.step(ctx) && !pause(ctx, retryPublish) {
+				break
+			}
+			if !pause(ctx, p.every) {
+				break
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-grown:
+			continue
+		}
+		break
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if p.size() > p.Size() {
+		p.step(last)
+	}
+	p.mu.Lock()
+	p.ended = true
+	p.broadcastLocked()
+	p.mu.Unlock()
+}
+
+func (p *publisher) step(ctx context.Context) bool {
+	size, err := p.publish(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble = err
+	if err != nil {
+		p.log.Error("publish a checkpoint", "error", err)
+		return false
+	}
+	p.published = size
+	p.broadcastLocked()
+	return true
+}
+
+func (p *publisher) broadcastLocked() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// pause waits, and reports whether ctx is still good.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// Size is the size of the newest checkpoint.
+func (p *publisher) Size() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.published
+}
+
+// Changed is closed when there is a newer checkpoint.
+func (p *publisher) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// Trouble says why the last checkpoint was not signed.
+func (p *publisher) Trouble() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trouble
+}
+
+// Wait blocks until a checkpoint covers size leaves.
+func (p *publisher) Wait(ctx context.Context, size uint64) error {
+	for {
+		p.mu.Lock()
+		ok, ended, changed := p.published >= size, p.ended, p.changed
+		p.mu.Unlock()
+		if ok {
+			return nil
+		}
+		if ended {
+			return errStopping
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}

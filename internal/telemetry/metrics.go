@@ -1,0 +1,82 @@
+// Package telemetry declares the metrics of a ledger as data: name, unit and
+// meaning in one place. No label carries an id or a private value.
+package telemetry
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the metrics of one ledger, in a registry of their own.
+type Metrics struct {
+	reg      *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	stage    *prometheus.HistogramVec
+}
+
+// Gauges are read when metrics are scraped.
+type Gauges struct {
+	StreamLast    func() float64
+	LogSize       func() float64
+	PublishedSize func() float64
+	ViewSize      func() float64
+	Parked        func() float64
+	FreeBytes     func() float64
+	Ready         func() float64
+	PublishedAge  func() float64
+}
+
+// buckets cover 0.5 ms to 16 s.
+var buckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
+
+// New registers all metrics.
+func New(g Gauges) *Metrics {
+	m := &Metrics{
+		reg: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "counterfoil_http_requests_total", Help: "Finished requests by route and status."}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "counterfoil_http_request_seconds", Help: "Time to answer a request, by route.", Buckets: buckets}, []string{"route"}),
+		stage: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "counterfoil_stage_seconds", Help: "Time from the stream's acknowledgement until an event reached a stage that a caller waited for.", Buckets: buckets}, []string{"stage"}),
+	}
+	m.reg.MustRegister(m.requests, m.seconds, m.stage, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, d := range []struct {
+		name, help string
+		read       func() float64
+	}{
+		{"counterfoil_stream_last_sequence", "Last sequence of the stream.", g.StreamLast},
+		{"counterfoil_log_size", "Durable leaves of the log.", g.LogSize},
+		{"counterfoil_published_size", "Size of the newest signed checkpoint.", g.PublishedSize},
+		{"counterfoil_view_size", "Tree size that the views reflect.", g.ViewSize},
+		{"counterfoil_parked_leaves", "Leaves that do not count.", g.Parked},
+		{"counterfoil_free_bytes", "Free bytes on the file system of the data directory.", g.FreeBytes},
+		{"counterfoil_ready", "1 while the ledger takes events.", g.Ready},
+		{"counterfoil_checkpoint_age_seconds", "Age of the newest signed checkpoint.", g.PublishedAge},
+	} {
+		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.read))
+	}
+	return m
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{Registry: m.reg})
+}
+
+// Request counts a finished request.
+func (m *Metrics) Request(route string, status int, d time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(d.Seconds())
+}
+
+// Stage observes how long a caller waited for a stage.
+func (m *Metrics) Stage(stage string, d time.Duration) {
+	m.stage.WithLabelValues(stage).Observe(d.Seconds())
+}

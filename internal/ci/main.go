@@ -1,0 +1,185 @@
+// Command ci runs every check that a change must pass, one step after the other,
+// and says at the end what each cost and which failed:
+//
+//	go run ./internal/ci              all steps
+//	go run ./internal/ci test race    these steps
+//	go run ./internal/ci -list        what there is
+//
+// It needs Go and the module proxy, nothing else. What a step needs beyond that
+// (a C compiler for the race detector, python3 for the vectors) is skipped with
+// its reason when it is missing, and named in the summary.
+//
+// A failing step does not stop the others. Exit codes: 0 every step passed or
+// was skipped, 1 a step failed, 2 usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A step is one named check. run reports errSkip for "cannot run here".
+type step struct {
+	name string
+	why  string
+	run  func(context.Context, *env) error
+}
+
+var steps = []step{
+	{"build", "every package compiles", build},
+	{"vet", "go vet", vet},
+	{"format", "every Go file is as gofmt writes it", formatted},
+	{"proto", "buf lint, and generated code is what the schema gives", protoDrift},
+	{"staticcheck", "staticcheck, with the exceptions of staticcheck.conf", staticcheck},
+	{"vectors", "the test vectors, checked by scripts that share no code with the ledger", vectors},
+	{"test", "every test", tests},
+	{"race", "the concurrent packages again, under the race detector", race},
+	{"fuzz", "every fuzz target for a few seconds", fuzz},
+}
+
+// env is what the steps share.
+type env struct {
+	root     string        // of the module; every command runs here
+	out      io.Writer     // everything goes here in order
+	fuzzTime time.Duration // per target
+	count    int           // tests run this often, for hunting flakes
+	runRegex string        // -run of the test and race steps; empty for all
+}
+
+// errSkip marks a step that cannot run on this machine.
+type errSkip struct{ reason string }
+
+func (e errSkip) Error() string { return e.reason }
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("ci", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	list := fs.Bool("list", false, "print the steps and stop")
+	budget := fs.Duration("budget", 28*time.Minute, "time for all steps together; what has not ended by then failed")
+	fuzzTime := fs.Duration("fuzztime", 5*time.Second, "time for each fuzz target")
+	count := fs.Int("count", 1, "run each test this often")
+	runRegex := fs.String("run", "", "in the steps test and race, only tests that match")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	if *list {
+		for _, s := range steps {
+			fmt.Fprintf(stdout, "%-12s %s\n", s.name, s.why)
+		}
+		return 0
+	}
+	chosen, err := choose(fs.Args())
+	if err != nil {
+		fmt.Fprintln(stderr, "ci:", err)
+		return 2
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		fmt.Fprintln(stderr, "ci:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, *budget, fmt.Errorf("out of time: all steps together have %v", *budget))
+	defer cancel()
+	e := &env{root: root, out: stdout, fuzzTime: *fuzzTime, count: *count, runRegex: *runRegex}
+	if failed := runSteps(ctx, e, chosen); failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+// runSteps runs all of them, prints the summary and returns how many failed.
+func runSteps(ctx context.Context, e *env, chosen []step) (failed int) {
+	type result struct {
+		step
+		took time.Duration
+		err  error
+	}
+	var results []result
+	start := time.Now()
+	for _, s := range chosen {
+		fmt.Fprintf(e.out, "\n=== %s: %s\n", s.name, s.why)
+		t := time.Now()
+		err := context.Cause(ctx)
+		if err == nil {
+			err = s.run(ctx, e)
+		}
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		if err != nil {
+			fmt.Fprintf(e.out, "--- %s: %v\n", s.name, err)
+		}
+		results = append(results, result{s, time.Since(t).Round(100 * time.Millisecond), err})
+	}
+	fmt.Fprintf(e.out, "\n=== summary\n")
+	var passed, skipped int
+	for _, r := range results {
+		word, note := "ok", ""
+		var skip errSkip
+		switch {
+		case errors.As(r.err, &skip):
+			word, note = "skip", skip.reason
+			skipped++
+		case r.err != nil:
+			word, note = "FAIL", r.err.Error()
+			failed++
+		default:
+			passed++
+		}
+		fmt.Fprintln(e.out, strings.TrimRight(fmt.Sprintf("%-4s  %-12s %8s  %s", word, r.name, r.took, note), " "))
+	}
+	fmt.Fprintf(e.out, "%d passed, %d failed, %d skipped in %v\n", passed, failed, skipped, time.Since(start).Round(time.Second))
+	return failed
+}
+
+// choose returns the named steps in the order of the table, all for no name.
+func choose(names []string) ([]step, error) {
+	if len(names) == 0 {
+		return steps, nil
+	}
+	want := make(map[string]bool)
+	for _, n := range names {
+		want[n] = true
+	}
+	var chosen []step
+	for _, s := range steps {
+		if want[s.name] {
+			chosen = append(chosen, s)
+			delete(want, s.name)
+		}
+	}
+	for n := range want {
+		return nil, fmt.Errorf("no step %q\nhint: go run ./internal/ci -list", n)
+	}
+	return chosen, nil
+}
+
+// moduleRoot is the folder of the nearest go.mod above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod here or above\nhint: run inside the repository")
+		}
+		dir = up
+	}
+}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 )
@@ -27,7 +29,31 @@ var racePackages = []string{
 	"internal/app",     // start and stop order
 }
 
-func tests(ctx context.Context, e *env) error { return e.goTest(ctx, "./...") }
+// longVar, when set, makes tests run their long loops: more kills, more damage,
+// bigger logs. A package whose tests read it is part of the step faults.
+const longVar = "COUNTERFOIL_LONG"
+
+func tests(ctx context.Context, e *env) error { return e.goTest(ctx, nil, "./...") }
+
+// faults runs the packages that have long loops again, with these.
+func faults(ctx context.Context, e *env) error {
+	var pkgs []string
+	err := walkGo(e.root, func(file string, src []byte) error {
+		dir := "./" + path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "internal/ci/") &&
+			bytes.Contains(src, []byte(longVar)) && !slices.Contains(pkgs, dir) {
+			pkgs = append(pkgs, dir)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(pkgs) == 0 {
+		return errors.New("no test reads " + longVar)
+	}
+	return e.goTest(ctx, []string{longVar + "=1"}, pkgs...)
+}
 
 // race needs cgo, and so a C compiler.
 func race(ctx context.Context, e *env) error {
@@ -46,7 +72,7 @@ func race(ctx context.Context, e *env) error {
 	if len(pkgs) == 0 {
 		return errors.New("no package to run")
 	}
-	return e.goTest(ctx, append([]string{"-race"}, pkgs...)...)
+	return e.goTest(ctx, nil, append([]string{"-race"}, pkgs...)...)
 }
 
 // matching returns the packages of this module that a pattern names.
@@ -67,10 +93,11 @@ func matching(pkgs, patterns []string) []string {
 
 // goTest runs go test, prints one line a package and the whole output of what
 // failed, and counts.
-func (e *env) goTest(ctx context.Context, args ...string) error {
+func (e *env) goTest(ctx context.Context, environ []string, args ...string) error {
 	args = append([]string{"test", "-json", "-timeout=15m", fmt.Sprintf("-count=%d", e.count), "-run=" + e.runRegex}, args...)
-	fmt.Fprintf(e.out, "$ go %s\n", strings.Join(args, " "))
+	fmt.Fprintf(e.out, "$ %s\n", strings.Join(slices.Concat(environ, []string{"go"}, args), " "))
 	cmd := e.command(ctx, "go", args...)
+	cmd.Env = append(cmd.Environ(), environ...)
 	cmd.Stderr = e.out
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

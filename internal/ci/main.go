@@ -41,8 +41,10 @@ var steps = []step{
 	{"staticcheck", "staticcheck, with the exceptions of staticcheck.conf", staticcheck},
 	{"vectors", "the test vectors, checked by scripts that share no code with the ledger", vectors},
 	{"test", "every test", tests},
+	{"quickstart", "the built programs as a newcomer uses them, to offline verification", quickstart},
 	{"race", "the concurrent packages again, under the race detector", race},
 	{"fuzz", "every fuzz target for a few seconds", fuzz},
+	{"faults", "the long loops of the tests: kills, damage, a full disk", faults},
 }
 
 // env is what the steps share.
@@ -51,7 +53,7 @@ type env struct {
 	out      io.Writer     // everything goes here in order
 	fuzzTime time.Duration // per target
 	count    int           // tests run this often, for hunting flakes
-	runRegex string        // -run of the test and race steps; empty for all
+	runRegex string        // -run of the steps that run tests; empty for all
 }
 
 // errSkip marks a step that cannot run on this machine.
@@ -68,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	budget := fs.Duration("budget", 28*time.Minute, "time for all steps together; what has not ended by then failed")
 	fuzzTime := fs.Duration("fuzztime", 5*time.Second, "time for each fuzz target")
 	count := fs.Int("count", 1, "run each test this often")
-	runRegex := fs.String("run", "", "in the steps test and race, only tests that match")
+	runRegex := fs.String("run", "", "in the steps test, race and faults, only tests that match")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}

@@ -1,0 +1,139 @@
+package client
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// Answer is a document of the ledger: typed where this package knows it, and as
+// it came. Members that this version does not know are in Raw alone.
+type Answer[T any] struct {
+	Value T
+	// Raw is the body, byte for byte but for the line end.
+	Raw []byte
+	// New is true if a begin or append recorded something, false if it was
+	// recorded before.
+	New bool
+}
+
+// Receipt is a record with its place in the log (schemaVersion
+// counterfoil.receipt.v1).
+type Receipt struct {
+	SchemaVersion     string            `json:"schemaVersion"`
+	EventID           string            `json:"eventId"`
+	EventType         string            `json:"eventType"`
+	AttemptID         string            `json:"attemptId"`
+	Lifecycle         string            `json:"lifecycle"`
+	Revision          int64             `json:"revision"`
+	Ledger            string            `json:"ledger"`
+	Tenant            string            `json:"tenant"`
+	Subject           Subject           `json:"subject"`
+	OccurredAt        string            `json:"occurredAt"`
+	CapturedAt        string            `json:"capturedAt"`
+	ClockSkew         bool              `json:"clockSkew,omitempty"`
+	TraceID           string            `json:"traceId,omitempty"`
+	Action            Action            `json:"action"`
+	ReasonCodes       []string          `json:"reasonCodes,omitempty"`
+	Commitments       map[string]string `json:"commitments,omitempty"`
+	Refs              map[string]string `json:"refs,omitempty"`
+	Source            Source            `json:"source"`
+	SourceAttestation Assurance         `json:"sourceAttestation"`
+	ClaimBoundary     string            `json:"claimBoundary"`
+	Commitment        Commitment        `json:"commitment"`
+	LeafIndex         uint64            `json:"leafIndex"`
+	Stage             Stage             `json:"stage"`
+	TreeSize          uint64            `json:"treeSize,omitempty"`
+	Checkpoint        string            `json:"checkpoint,omitempty"`
+}
+
+// Subject is what an attempt is about.
+type Subject struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+}
+
+// Assurance is what the ledger knows about the source.
+type Assurance struct {
+	Level  string `json:"level"`
+	Status string `json:"status"`
+}
+
+// Commitment is the digest of the signed event.
+type Commitment struct {
+	Digest      string `json:"digest"`
+	PayloadType string `json:"payloadType"`
+}
+
+// Attempt is the state and, from [Client.Attempt], the history of an attempt
+// (schemaVersion counterfoil.attempt.v1).
+type Attempt struct {
+	SchemaVersion  string    `json:"schemaVersion"`
+	AttemptID      string    `json:"attemptId"`
+	State          string    `json:"state"`
+	Outcome        string    `json:"outcome,omitempty"`
+	Reconciliation string    `json:"reconciliation,omitempty"`
+	Reversal       string    `json:"reversal,omitempty"`
+	Review         string    `json:"review,omitempty"`
+	InDoubt        bool      `json:"inDoubt,omitempty"`
+	Corrected      bool      `json:"corrected,omitempty"`
+	Revision       int64     `json:"revision"`
+	Subject        Subject   `json:"subject"`
+	Action         Action    `json:"action"`
+	Source         Source    `json:"source"`
+	Stage          Stage     `json:"stage"`
+	TreeSize       uint64    `json:"treeSize"`
+	Receipts       []Receipt `json:"receipts,omitempty"`
+
+	// In lists.
+	OccurredAt string `json:"occurredAt,omitempty"`
+	FirstIndex uint64 `json:"firstIndex,omitempty"`
+	LastIndex  uint64 `json:"lastIndex,omitempty"`
+}
+
+// Attempts is one page of attempts (schemaVersion counterfoil.attempts.v1).
+type Attempts struct {
+	TreeSize      uint64    `json:"treeSize"` // that the page reflects
+	Attempts      []Attempt `json:"attempts"`
+	NextPageToken string    `json:"nextPageToken,omitempty"`
+}
+
+// Receipts is one page of receipts (schemaVersion counterfoil.receipts.v1).
+type Receipts struct {
+	TreeSize      uint64    `json:"treeSize"` // that the page reflects
+	Receipts      []Receipt `json:"receipts"`
+	NextPageToken string    `json:"nextPageToken,omitempty"`
+}
+
+// Status is the ledger's own state (schemaVersion counterfoil.status.v1).
+type Status struct {
+	Origin        string  `json:"origin"`
+	Tenant        string  `json:"tenant"`
+	Version       string  `json:"version"`
+	Durability    string  `json:"durability"`
+	StreamLast    uint64  `json:"streamLast"`
+	LogSize       uint64  `json:"logSize"`
+	PublishedSize uint64  `json:"publishedSize"`
+	ViewSize      uint64  `json:"viewSize"`
+	Parked        uint64  `json:"parked"`
+	Ready         bool    `json:"ready"`
+	Checks        []Check `json:"checks"`
+}
+
+// Check is one named condition of the ledger's readiness.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// StreamedEvent is one published leaf of the event stream. A leaf that does not
+// count has Parked, the reason, and no Record.
+type StreamedEvent struct {
+	LeafIndex uint64         `json:"leafIndex"`
+	LeafHash  string         `json:"leafHash"`
+	EventID   string         `json:"eventId,omitempty"`
+	Record    jsontext.Value `json:"record,omitempty"`
+	Parked    string         `json:"parked,omitempty"`
+	TreeSize  uint64         `json:"treeSize"`
+
+	// Raw is the line as it came.
+	Raw []byte `json:"-"`
+}

@@ -25,8 +25,8 @@ const (
 // Over HTTP it is the member "error" of the body.
 type ErrorDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// invalid_request, unauthorized, not_found, conflict, unlawful,
-	// content_erased, too_large or unavailable.
+	// invalid_request, unauthorized, not_found, method_not_allowed, conflict,
+	// unlawful, content_erased, too_large, unavailable or internal.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// For people: what was being done, to which id, expected and got.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
@@ -34,15 +34,17 @@ type ErrorDetail struct {
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// What to do about it.
 	Hint string `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	// Of a conflict: the event that was recorded first, and stays.
+	EventId string `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Of a conflict: the request tag that is stored, "hmac-sha256:" and hex.
-	Stored string `protobuf:"bytes,5,opt,name=stored,proto3" json:"stored,omitempty"`
+	Stored string `protobuf:"bytes,6,opt,name=stored,proto3" json:"stored,omitempty"`
 	// Of a conflict: the request tag of what was offered.
-	Offered string `protobuf:"bytes,6,opt,name=offered,proto3" json:"offered,omitempty"`
+	Offered string `protobuf:"bytes,7,opt,name=offered,proto3" json:"offered,omitempty"`
 	// Of unlawful: the violated lifecycle rule. Of unavailable: disk_full,
 	// stream_unavailable, log_unavailable, starting, stopping, log_disagrees …
-	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Of unlawful: the state in which the attempt stands.
-	State         string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	State         string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +107,13 @@ func (x *ErrorDetail) GetHint() string {
 	return ""
 }
 
+func (x *ErrorDetail) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
 func (x *ErrorDetail) GetStored() string {
 	if x != nil {
 		return x.Stored
@@ -137,16 +146,17 @@ var File_counterfoil_v1_error_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x1acounterfoil/v1/error.proto\x12\x0ecounterfoil.v1\"\xc3\x01\n" +
+	"\x1acounterfoil/v1/error.proto\x12\x0ecounterfoil.v1\"\xde\x01\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x16\n" +
-	"\x06stored\x18\x05 \x01(\tR\x06stored\x12\x18\n" +
-	"\aoffered\x18\x06 \x01(\tR\aoffered\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\x12\x14\n" +
-	"\x05state\x18\b \x01(\tR\x05stateB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
+	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x19\n" +
+	"\bevent_id\x18\x05 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06stored\x18\x06 \x01(\tR\x06stored\x12\x18\n" +
+	"\aoffered\x18\a \x01(\tR\aoffered\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x14\n" +
+	"\x05state\x18\t \x01(\tR\x05stateB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
 
 var (
 	file_counterfoil_v1_error_proto_rawDescOnce sync.Once

@@ -51,29 +51,28 @@ type Receipt struct {
 	Action      *ReceiptAction    `protobuf:"bytes,15,opt,name=action,proto3" json:"action,omitempty"`
 	ReasonCodes []string          `protobuf:"bytes,16,rep,name=reason_codes,json=reasonCodes,proto3" json:"reason_codes,omitempty"`
 	Commitments map[string]string `protobuf:"bytes,17,rep,name=commitments,proto3" json:"commitments,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Tags        map[string]string `protobuf:"bytes,18,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Refs        map[string]string `protobuf:"bytes,19,rep,name=refs,proto3" json:"refs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Statement   *Statement        `protobuf:"bytes,20,opt,name=statement,proto3" json:"statement,omitempty"`
-	Source      *ReceiptSource    `protobuf:"bytes,21,opt,name=source,proto3" json:"source,omitempty"`
+	Refs        map[string]string `protobuf:"bytes,18,rep,name=refs,proto3" json:"refs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Statement   *Statement        `protobuf:"bytes,19,opt,name=statement,proto3" json:"statement,omitempty"`
+	Source      *ReceiptSource    `protobuf:"bytes,20,opt,name=source,proto3" json:"source,omitempty"`
 	// How far the source was checked; the ledger never raises it by itself.
-	SourceAttestation *Assurance `protobuf:"bytes,22,opt,name=source_attestation,json=sourceAttestation,proto3" json:"source_attestation,omitempty"`
-	ClaimBoundary     string     `protobuf:"bytes,23,opt,name=claim_boundary,json=claimBoundary,proto3" json:"claim_boundary,omitempty"`
+	SourceAttestation *Assurance `protobuf:"bytes,21,opt,name=source_attestation,json=sourceAttestation,proto3" json:"source_attestation,omitempty"`
+	ClaimBoundary     string     `protobuf:"bytes,22,opt,name=claim_boundary,json=claimBoundary,proto3" json:"claim_boundary,omitempty"`
 	// Digest and signatures stand beside the statement, not inside it.
-	Commitment *ReceiptCommitment `protobuf:"bytes,24,opt,name=commitment,proto3" json:"commitment,omitempty"`
+	Commitment *ReceiptCommitment `protobuf:"bytes,23,opt,name=commitment,proto3" json:"commitment,omitempty"`
 	// Place in the log: stream sequence minus one. 0 is a place like any other.
-	LeafIndex uint64 `protobuf:"varint,25,opt,name=leaf_index,json=leafIndex,proto3" json:"leaf_index,omitempty"`
+	LeafIndex uint64 `protobuf:"varint,24,opt,name=leaf_index,json=leafIndex,proto3" json:"leaf_index,omitempty"`
 	// accepted, logged, published or witnessed: how far the event had come when
 	// this was answered. It only rises.
-	Stage string `protobuf:"bytes,26,opt,name=stage,proto3" json:"stage,omitempty"`
+	Stage string `protobuf:"bytes,25,opt,name=stage,proto3" json:"stage,omitempty"`
 	// Size of the tree that the proof and the checkpoint are for; from published on.
-	TreeSize uint64 `protobuf:"varint,27,opt,name=tree_size,json=treeSize,proto3" json:"tree_size,omitempty"`
+	TreeSize uint64 `protobuf:"varint,26,opt,name=tree_size,json=treeSize,proto3" json:"tree_size,omitempty"`
 	// RFC 6962 inclusion proof, 32-byte hashes, sibling of the leaf first.
-	InclusionProof [][]byte `protobuf:"bytes,28,rep,name=inclusion_proof,json=inclusionProof,proto3" json:"inclusion_proof,omitempty"`
+	InclusionProof [][]byte `protobuf:"bytes,27,rep,name=inclusion_proof,json=inclusionProof,proto3" json:"inclusion_proof,omitempty"`
 	// Checkpoint as a C2SP signed note, byte for byte.
-	Checkpoint string `protobuf:"bytes,29,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Checkpoint string `protobuf:"bytes,28,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// Only in the answer to begin and append: what opens the commitments. Secret
 	// to the caller; nothing that is published carries it.
-	Openings      []*Opening `protobuf:"bytes,30,rep,name=openings,proto3" json:"openings,omitempty"`
+	Openings      []*Opening `protobuf:"bytes,29,rep,name=openings,proto3" json:"openings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,13 +222,6 @@ func (x *Receipt) GetReasonCodes() []string {
 func (x *Receipt) GetCommitments() map[string]string {
 	if x != nil {
 		return x.Commitments
-	}
-	return nil
-}
-
-func (x *Receipt) GetTags() map[string]string {
-	if x != nil {
-		return x.Tags
 	}
 	return nil
 }
@@ -623,7 +615,7 @@ var File_counterfoil_v1_receipt_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_receipt_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccounterfoil/v1/receipt.proto\x12\x0ecounterfoil.v1\x1a\x1acounterfoil/v1/event.proto\"\xf8\n" +
+	"\x1ccounterfoil/v1/receipt.proto\x12\x0ecounterfoil.v1\x1a\x1acounterfoil/v1/event.proto\"\x88\n" +
 	"\n" +
 	"\aReceipt\x12%\n" +
 	"\x0eschema_version\x18\x01 \x01(\tR\rschemaVersion\x12\x19\n" +
@@ -649,28 +641,24 @@ const file_counterfoil_v1_receipt_proto_rawDesc = "" +
 	"\x06action\x18\x0f \x01(\v2\x1d.counterfoil.v1.ReceiptActionR\x06action\x12!\n" +
 	"\freason_codes\x18\x10 \x03(\tR\vreasonCodes\x12J\n" +
 	"\vcommitments\x18\x11 \x03(\v2(.counterfoil.v1.Receipt.CommitmentsEntryR\vcommitments\x125\n" +
-	"\x04tags\x18\x12 \x03(\v2!.counterfoil.v1.Receipt.TagsEntryR\x04tags\x125\n" +
-	"\x04refs\x18\x13 \x03(\v2!.counterfoil.v1.Receipt.RefsEntryR\x04refs\x127\n" +
-	"\tstatement\x18\x14 \x01(\v2\x19.counterfoil.v1.StatementR\tstatement\x125\n" +
-	"\x06source\x18\x15 \x01(\v2\x1d.counterfoil.v1.ReceiptSourceR\x06source\x12H\n" +
-	"\x12source_attestation\x18\x16 \x01(\v2\x19.counterfoil.v1.AssuranceR\x11sourceAttestation\x12%\n" +
-	"\x0eclaim_boundary\x18\x17 \x01(\tR\rclaimBoundary\x12A\n" +
+	"\x04refs\x18\x12 \x03(\v2!.counterfoil.v1.Receipt.RefsEntryR\x04refs\x127\n" +
+	"\tstatement\x18\x13 \x01(\v2\x19.counterfoil.v1.StatementR\tstatement\x125\n" +
+	"\x06source\x18\x14 \x01(\v2\x1d.counterfoil.v1.ReceiptSourceR\x06source\x12H\n" +
+	"\x12source_attestation\x18\x15 \x01(\v2\x19.counterfoil.v1.AssuranceR\x11sourceAttestation\x12%\n" +
+	"\x0eclaim_boundary\x18\x16 \x01(\tR\rclaimBoundary\x12A\n" +
 	"\n" +
-	"commitment\x18\x18 \x01(\v2!.counterfoil.v1.ReceiptCommitmentR\n" +
+	"commitment\x18\x17 \x01(\v2!.counterfoil.v1.ReceiptCommitmentR\n" +
 	"commitment\x12\x1d\n" +
 	"\n" +
-	"leaf_index\x18\x19 \x01(\x04R\tleafIndex\x12\x14\n" +
-	"\x05stage\x18\x1a \x01(\tR\x05stage\x12\x1b\n" +
-	"\ttree_size\x18\x1b \x01(\x04R\btreeSize\x12'\n" +
-	"\x0finclusion_proof\x18\x1c \x03(\fR\x0einclusionProof\x12\x1e\n" +
+	"leaf_index\x18\x18 \x01(\x04R\tleafIndex\x12\x14\n" +
+	"\x05stage\x18\x19 \x01(\tR\x05stage\x12\x1b\n" +
+	"\ttree_size\x18\x1a \x01(\x04R\btreeSize\x12'\n" +
+	"\x0finclusion_proof\x18\x1b \x03(\fR\x0einclusionProof\x12\x1e\n" +
 	"\n" +
-	"checkpoint\x18\x1d \x01(\tR\n" +
+	"checkpoint\x18\x1c \x01(\tR\n" +
 	"checkpoint\x123\n" +
-	"\bopenings\x18\x1e \x03(\v2\x17.counterfoil.v1.OpeningR\bopenings\x1a>\n" +
+	"\bopenings\x18\x1d \x03(\v2\x17.counterfoil.v1.OpeningR\bopenings\x1a>\n" +
 	"\x10CommitmentsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
-	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
 	"\tRefsEntry\x12\x10\n" +
@@ -716,7 +704,7 @@ func file_counterfoil_v1_receipt_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_receipt_proto_rawDescData
 }
 
-var file_counterfoil_v1_receipt_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_counterfoil_v1_receipt_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_counterfoil_v1_receipt_proto_goTypes = []any{
 	(*Receipt)(nil),           // 0: counterfoil.v1.Receipt
 	(*ReceiptAction)(nil),     // 1: counterfoil.v1.ReceiptAction
@@ -724,30 +712,28 @@ var file_counterfoil_v1_receipt_proto_goTypes = []any{
 	(*ReceiptCommitment)(nil), // 3: counterfoil.v1.ReceiptCommitment
 	(*Opening)(nil),           // 4: counterfoil.v1.Opening
 	nil,                       // 5: counterfoil.v1.Receipt.CommitmentsEntry
-	nil,                       // 6: counterfoil.v1.Receipt.TagsEntry
-	nil,                       // 7: counterfoil.v1.Receipt.RefsEntry
-	(*Subject)(nil),           // 8: counterfoil.v1.Subject
-	(*Statement)(nil),         // 9: counterfoil.v1.Statement
-	(*Assurance)(nil),         // 10: counterfoil.v1.Assurance
-	(*Signature)(nil),         // 11: counterfoil.v1.Signature
+	nil,                       // 6: counterfoil.v1.Receipt.RefsEntry
+	(*Subject)(nil),           // 7: counterfoil.v1.Subject
+	(*Statement)(nil),         // 8: counterfoil.v1.Statement
+	(*Assurance)(nil),         // 9: counterfoil.v1.Assurance
+	(*Signature)(nil),         // 10: counterfoil.v1.Signature
 }
 var file_counterfoil_v1_receipt_proto_depIdxs = []int32{
-	8,  // 0: counterfoil.v1.Receipt.subject:type_name -> counterfoil.v1.Subject
+	7,  // 0: counterfoil.v1.Receipt.subject:type_name -> counterfoil.v1.Subject
 	1,  // 1: counterfoil.v1.Receipt.action:type_name -> counterfoil.v1.ReceiptAction
 	5,  // 2: counterfoil.v1.Receipt.commitments:type_name -> counterfoil.v1.Receipt.CommitmentsEntry
-	6,  // 3: counterfoil.v1.Receipt.tags:type_name -> counterfoil.v1.Receipt.TagsEntry
-	7,  // 4: counterfoil.v1.Receipt.refs:type_name -> counterfoil.v1.Receipt.RefsEntry
-	9,  // 5: counterfoil.v1.Receipt.statement:type_name -> counterfoil.v1.Statement
-	2,  // 6: counterfoil.v1.Receipt.source:type_name -> counterfoil.v1.ReceiptSource
-	10, // 7: counterfoil.v1.Receipt.source_attestation:type_name -> counterfoil.v1.Assurance
-	3,  // 8: counterfoil.v1.Receipt.commitment:type_name -> counterfoil.v1.ReceiptCommitment
-	4,  // 9: counterfoil.v1.Receipt.openings:type_name -> counterfoil.v1.Opening
-	11, // 10: counterfoil.v1.ReceiptCommitment.signatures:type_name -> counterfoil.v1.Signature
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	6,  // 3: counterfoil.v1.Receipt.refs:type_name -> counterfoil.v1.Receipt.RefsEntry
+	8,  // 4: counterfoil.v1.Receipt.statement:type_name -> counterfoil.v1.Statement
+	2,  // 5: counterfoil.v1.Receipt.source:type_name -> counterfoil.v1.ReceiptSource
+	9,  // 6: counterfoil.v1.Receipt.source_attestation:type_name -> counterfoil.v1.Assurance
+	3,  // 7: counterfoil.v1.Receipt.commitment:type_name -> counterfoil.v1.ReceiptCommitment
+	4,  // 8: counterfoil.v1.Receipt.openings:type_name -> counterfoil.v1.Opening
+	10, // 9: counterfoil.v1.ReceiptCommitment.signatures:type_name -> counterfoil.v1.Signature
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_receipt_proto_init() }
@@ -762,7 +748,7 @@ func file_counterfoil_v1_receipt_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_receipt_proto_rawDesc), len(file_counterfoil_v1_receipt_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

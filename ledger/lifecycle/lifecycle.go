@@ -50,7 +50,6 @@ const (
 	AlreadyUndone  = "already_reversed"         // the outcome was reversed
 	NotInDoubt     = "nothing_to_reconcile"     // the outcome is known and nobody doubts it
 	NotDerived     = "status_not_derived"       // a reconciliation whose status the tags do not give
-	SourceDiffers  = "source_differs"           // an appended event that does not inherit the begin's source
 	TooManyEvents  = "too_many_events"          // MaxRevision reached
 	OpenNoLonger   = "attempt_not_open"         // a first outcome after a reconciliation settled the attempt
 	IdentityDiffer = "attempt_identity_differs" // ledger, tenant, subject, action or trace changed
@@ -189,7 +188,7 @@ func (s *State) allowed(e *event.Event) *Violation {
 		}
 	case event.Reconciliation:
 		if !s.Reconcilable() {
-			return violation(NotInDoubt, "the outcome is %q and not in doubt", s.Entries[s.outcome()].Status)
+			return violation(NotInDoubt, "the attempt is %q and not in doubt", s.Summary().State)
 		}
 		rb, _ := e.ReadBack()
 		if want := s.Derive(rb, e.Tags[TagReadBack]); e.Status != want {
@@ -209,7 +208,7 @@ func (s *State) allowOutcome(e *event.Event) *Violation {
 		if corrects {
 			return violation(WrongTarget, "refs.%s names an outcome, but the attempt has none", RefCorrects)
 		}
-		if r := s.last(event.Reconciliation); r >= 0 && s.Entries[r].Status != event.StatusStillUnknown {
+		if r := s.settled(); r >= 0 {
 			return violation(OpenNoLonger, "the attempt was settled by reconciliation %s", s.Entries[r].Digest.EventID())
 		}
 		return nil
@@ -281,24 +280,35 @@ func (s *State) Reconcilable() bool {
 	if s.InDoubt() {
 		return true
 	}
-	if r := s.last(event.Reconciliation); r >= 0 && s.Entries[r].Status != event.StatusStillUnknown {
+	if s.settled() >= 0 {
 		return false
 	}
 	cur := s.outcome()
 	return cur < 0 || s.Entries[cur].Status == event.StatusUnknown
 }
 
-// InDoubt reports whether later events cast doubt on the outcome: the newest
-// reconciliation contradicts it, or the newest reversal ended unknown.
+// settled returns the place of the newest reconciliation that told something
+// about the outcome in force, or about an attempt without one; −1 without one.
+func (s *State) settled() int {
+	for i := len(s.Entries) - 1; i > s.outcome(); i-- {
+		if s.Entries[i].Lifecycle == event.Reconciliation && s.Entries[i].Status != event.StatusStillUnknown {
+			return i
+		}
+	}
+	return -1
+}
+
+// InDoubt reports whether it is in doubt what became of the effect. The newest
+// event of these decides: a contradicted reconciliation and an unknown reversal
+// cast doubt; a confirmed reconciliation and a reversed reversal end it. A
+// reversal that failed changed nothing, and still_unknown told nothing.
 func (s *State) InDoubt() bool {
 	for i := len(s.Entries) - 1; i >= 0; i-- {
-		switch s.Entries[i].Lifecycle {
-		case event.Reconciliation:
-			if s.Entries[i].Status != event.StatusStillUnknown {
-				return s.Entries[i].Status == event.StatusContradicted
-			}
-		case event.Reversal:
-			return s.Entries[i].Status == event.StatusUnknown
+		switch e := s.Entries[i]; {
+		case e.Lifecycle == event.Reconciliation && e.Status != event.StatusStillUnknown:
+			return e.Status == event.StatusContradicted
+		case e.Lifecycle == event.Reversal && e.Status != event.StatusFailed:
+			return e.Status == event.StatusUnknown
 		}
 	}
 	return false

@@ -8,8 +8,9 @@ const Open = "open"
 // Summary is an attempt's state in the words of the views. Empty strings mean
 // that no such event is there.
 type Summary struct {
-	// State is the one word for lists: open, an outcome's status, the result
-	// of a reconciliation that settled an open or unknown outcome, or reversed.
+	// State is the one word for lists: open, or what the newest event says
+	// that tells something of the effect: the status of an outcome, of a
+	// reconciliation unless still_unknown, or reversed.
 	State string
 	// Outcome is the status of the outcome in force.
 	Outcome string
@@ -41,21 +42,20 @@ func (s *State) Summary() Summary {
 	if i := s.outcome(); i >= 0 {
 		sum.Corrected = s.Entries[i].Target >= 0
 	}
-	sum.State = sum.Outcome
-	if sum.State == "" {
-		sum.State = Open
-	}
-	settled := ""
+	sum.State = Open
 	for _, e := range s.Entries {
-		if e.Lifecycle == event.Reconciliation && e.Status != event.StatusStillUnknown {
-			settled = e.Status
+		switch e.Lifecycle {
+		case event.Outcome:
+			sum.State = e.Status
+		case event.Reconciliation:
+			if e.Status != event.StatusStillUnknown {
+				sum.State = e.Status
+			}
+		case event.Reversal:
+			if e.Status == event.StatusReversed {
+				sum.State = e.Status
+			}
 		}
-	}
-	if settled != "" && (sum.State == Open || sum.State == event.StatusUnknown || sum.InDoubt) {
-		sum.State = settled
-	}
-	if sum.Reversal == event.StatusReversed && !sum.InDoubt {
-		sum.State = event.StatusReversed
 	}
 	return sum
 }

@@ -46,11 +46,13 @@ func Parse(b []byte) (*Event, error) {
 	if err := unmarshal(b, e); err != nil {
 		return nil, err
 	}
-	if got := e.Append(make([]byte, 0, len(b)+64)); !bytes.Equal(got, b) {
-		return nil, notCanonical(got, b)
-	}
+	// Members first: they are named in the error, a missing one too, where
+	// the comparison of bytes only knows an offset.
 	if err := e.Validate(); err != nil {
 		return nil, err
+	}
+	if got := e.Append(make([]byte, 0, len(b)+64)); !bytes.Equal(got, b) {
+		return nil, notCanonical(got, b)
 	}
 	return e, nil
 }

@@ -134,7 +134,7 @@ func (e *Event) validateStatement() error {
 		return bad(path+"/gap", "from %d to %d with count %d is no range of sequences with that many missing", g.From, g.To, g.Count)
 	}
 	if got := s.value(); string(got) != string(e.Statement) {
-		return notCanonical(got, e.Statement)
+		return prefix(path, notCanonical(got, e.Statement))
 	}
 	return nil
 }

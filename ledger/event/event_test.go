@@ -222,6 +222,28 @@ func TestATT05_AnyValidEventRoundTrips(t *testing.T) {
 	})
 }
 
+func TestEVI10_AbsentCountIsAbsent(t *testing.T) {
+	for _, c := range []struct {
+		r    ReadBack
+		want string
+	}{
+		{ReadBack{Source: "bank", Observed: ObservedAbsent}, `{"readback":{"observed":"absent","source":"bank"}}`},
+		{ReadBack{Source: "bank", Observed: ObservedPresent}, `{"readback":{"observed":"present","source":"bank"}}`},
+		{ReadBack{Source: "bank", Observed: ObservedPresent, Count: 2}, `{"readback":{"count":2,"observed":"present","source":"bank"}}`},
+	} {
+		if got := string(c.r.Value()); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	e := outcome(sample())
+	e.Lifecycle, e.Status, e.ClaimBoundary = Reconciliation, StatusConfirmedAbsent, ClaimBoundaryFor(Reconciliation, ToolAction)
+	e.Statement = []byte(`{"readback":{"count":0,"observed":"absent","source":"bank"}}`)
+	var got *Error
+	if err := e.Validate(); !errors.As(err, &got) || got.Path != "/statement" {
+		t.Errorf("a count of 0 is another spelling of none: got %v", err)
+	}
+}
+
 func FuzzParseRecord(f *testing.F) {
 	f.Add(AppendLeaf(nil, sample().Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))
 	f.Add(AppendLeaf(nil, outcome(sample()).Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))

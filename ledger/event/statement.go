@@ -14,7 +14,7 @@ type ReadBack struct {
 	// Observed is present, absent or unreachable.
 	Observed string `json:"observed"`
 	// Count is how many times the effect was found, when present; 1 if absent.
-	Count int64 `json:"count,omitempty"`
+	Count int64 `json:"count,omitzero"`
 }
 
 // What a read-back can observe.

@@ -35,6 +35,7 @@ type step struct {
 
 var steps = []step{
 	{"build", "every package compiles", build},
+	{"modules", "go.mod and go.sum list what the code imports, no more", modules},
 	{"vet", "go vet", vet},
 	{"format", "every Go file is as gofmt writes it", formatted},
 	{"proto", "buf lint, and generated code is what the schema gives", protoDrift},

@@ -20,6 +20,17 @@ func build(ctx context.Context, e *env) error {
 	return e.stream(ctx, "go", "build", "-buildvcs=false", "./...")
 }
 
+// modules looks at both module files without changing them.
+func modules(ctx context.Context, e *env) error {
+	if err := e.stream(ctx, "go", "mod", "tidy", "-diff"); err != nil {
+		return fmt.Errorf("%w\nhint: go mod tidy", err)
+	}
+	if err := e.stream(ctx, "go", "-C", "tools", "mod", "tidy", "-diff"); err != nil {
+		return fmt.Errorf("%w\nhint: go -C tools mod tidy", err)
+	}
+	return nil
+}
+
 func vet(ctx context.Context, e *env) error { return e.stream(ctx, "go", "vet", "./...") }
 
 func staticcheck(ctx context.Context, e *env) error {

@@ -136,7 +136,8 @@ func runSteps(ctx context.Context, e *env, chosen []step) (failed int) {
 			word, note = "skip", skip.reason
 			skipped++
 		case r.err != nil:
-			word, note = "FAIL", r.err.Error()
+			word = "FAIL"
+			note, _, _ = strings.Cut(r.err.Error(), "\n")
 			failed++
 		default:
 			passed++

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"counterfoil/internal/client"
+)
+
+// MCP methods that matter here.
+const (
+	methodInitialize = "initialize"
+	methodListTools  = "tools/list"
+	methodCallTool   = "tools/call"
+	methodTaskResult = "tasks/result"
+	methodCancelled  = "notifications/cancelled"
+)
+
+// connection is what is known between two initialisations.
+type connection struct {
+	agent, protocol, implementation string
+	tools                           map[string]string // effect mode by name, as listed last
+	// waiting holds the client's requests without an answer, by id. The
+	// server's own requests have ids of their own and are not in it.
+	waiting map[string]*waiting
+	pending int                // requests in waiting
+	open    map[int]*call      // calls without an outcome, by number
+	tasks   map[string][]*call // calls that became tasks, by task id
+}
+
+func newConnection() *connection {
+	return &connection{agent: "agent:unknown", protocol: "mcp/unknown", implementation: "unknown",
+		tools: map[string]string{}, waiting: map[string]*waiting{}, open: map[int]*call{}, tasks: map[string][]*call{}}
+}
+
+// waiting is the requests under one id. There is one, unless the client reuses
+// an id before its answer; then answers cannot be told apart.
+type waiting struct {
+	requests []request
+	answers  int
+}
+
+type request struct {
+	method string
+	call   *call  // of tools/call
+	task   string // of tasks/result
+}
+
+// call is a tools/call without an outcome.
+type call struct {
+	number      int
+	line        int
+	isTask      bool   // the client asked for a task
+	cancelledAt string // "" unless cancelled
+}
+
+// fromClient follows a message of the client.
+func (r *Reader) fromClient(m message) error {
+	c := r.conn
+	switch m.method {
+	case "":
+		return nil // an answer to a request of the server
+	case methodInitialize:
+		r.endOpenCalls()
+		r.conn = newConnection()
+		c = r.conn
+		c.agent = agentOf(m.params)
+	case methodCancelled:
+		f, _ := fields(m.params, "requestId")
+		if id := f["requestId"]; id != nil {
+			if w := c.waiting[idKey(id)]; w != nil && len(w.requests) == 1 && w.requests[0].call != nil {
+				w.requests[0].call.cancelledAt = r.at
+			}
+		}
+		return nil
+	}
+	req := request{method: m.method}
+	switch m.method {
+	case methodCallTool:
+		var err error
+		if req.call, err = r.begin(m); err != nil {
+			return err
+		}
+	case methodTaskResult:
+		f, _ := fields(m.params, "taskId")
+		req.task = text(f["taskId"])
+	}
+	if m.id == "" {
+		return nil // a notification: nothing will answer it
+	}
+	if c.pending++; c.pending > MaxOpen {
+		return fmt.Errorf("more than %d requests wait for an answer", MaxOpen)
+	}
+	w := c.waiting[m.id]
+	if w == nil {
+		w = new(waiting)
+		c.waiting[m.id] = w
+	}
+	w.requests = append(w.requests, req)
+	return nil
+}
+
+// begin queues the begin of a tools/call.
+func (r *Reader) begin(m message) (*call, error) {
+	if r.calls++; r.calls > MaxCalls {
+		return nil, fmt.Errorf("more than %d calls", MaxCalls)
+	}
+	f, twice := fields(m.params, "name", "arguments", "task")
+	input := f["arguments"]
+	if m.duplicates {
+		input = m.raw // which of the members counted is not known
+	} else if twice {
+		input = m.params
+	}
+	c := &call{number: r.calls, line: r.line, isTask: f["task"] != nil}
+	r.conn.open[c.number] = c
+	name, invocation := text(f["name"]), strconv.Itoa(c.number)
+	if m.id != "" {
+		invocation = fit(invocation+":"+m.id, "")
+	}
+	b := &client.Begin{
+		Source: client.Source{RuntimeID: r.RuntimeID(), AgentID: r.conn.agent, InvocationID: invocation,
+			Protocol: r.conn.protocol, Implementation: r.conn.implementation},
+		OccurredAt: r.at,
+		TraceID:    r.TraceID(),
+		Action:     client.Action{Name: fit(name, "unnamed"), EffectKind: "mcp." + methodCallTool, EffectMode: r.conn.effectMode(name)},
+	}
+	b.PrivateInput, b.PrivateInputRaw = private(input)
+	r.queue = append(r.queue, &Step{Call: c.number, Line: r.line, Begin: b})
+	return c, nil
+}
+
+// fromServer follows a message of the server: only answers to the client's
+// requests matter.
+func (r *Reader) fromServer(m message) {
+	c := r.conn
+	w := c.waiting[m.id]
+	if !m.isAnswer() || w == nil {
+		return
+	}
+	if w.answers++; w.answers == len(w.requests) {
+		delete(c.waiting, m.id)
+		c.pending -= len(w.requests)
+	}
+	if len(w.requests) > 1 {
+		return // of which of them it is, is not known
+	}
+	req := w.requests[0]
+	switch req.method {
+	case methodInitialize:
+		c.learnServer(m.result)
+	case methodListTools:
+		c.learnTools(m.result)
+	case methodTaskResult:
+		// An error here may be about the question or about the task.
+		if calls := c.tasks[req.task]; len(calls) == 1 && m.err == nil && c.open[calls[0].number] != nil {
+			r.answered(calls[0], m)
+		}
+	case methodCallTool:
+		if req.call.isTask {
+			f, _ := fields(m.result, "task")
+			task, _ := fields(f["task"], "taskId")
+			if id := text(task["taskId"]); id != "" {
+				c.tasks[id] = append(c.tasks[id], req.call)
+				return
+			}
+		}
+		r.answered(req.call, m)
+	}
+}
+
+// answered queues the outcome of a call that has an answer.
+func (r *Reader) answered(c *call, m message) {
+	status, reasons := "succeeded", []string(nil)
+	if m.err != nil {
+		status, reasons = "failed", []string{"protocol_error"}
+	} else if f, _ := fields(m.result, "isError"); string(f["isError"]) == "true" {
+		status, reasons = "failed", []string{"tool_error"}
+	}
+	r.end(c, r.line, r.at, status, reasons, m.answer())
+}
+
+// endOpenCalls queues the outcome of every call that nothing was heard of.
+// Unknown is not failed: the action may have happened.
+func (r *Reader) endOpenCalls() {
+	for _, n := range slices.Sorted(maps.Keys(r.conn.open)) {
+		c := r.conn.open[n]
+		if c.cancelledAt != "" {
+			r.end(c, c.line, c.cancelledAt, "unknown", []string{"cancelled"}, nil)
+		} else {
+			r.end(c, c.line, r.at, "unknown", []string{"response_missing"}, nil)
+		}
+	}
+}
+
+func (r *Reader) end(c *call, line int, at, status string, reasons []string, answer []byte) {
+	delete(r.conn.open, c.number)
+	a := &client.Append{Lifecycle: "outcome", SourceEventID: "outcome", OccurredAt: at, Status: status, ReasonCodes: reasons}
+	a.PrivateResult, a.PrivateResultRaw = private(answer)
+	r.queue = append(r.queue, &Step{Call: c.number, Line: line, Outcome: a})
+}

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"counterfoil/internal/client"
+)
+
+// Ledger takes events; *client.Client is one.
+type Ledger interface {
+	Begin(ctx context.Context, b *client.Begin, wait client.Stage) (*client.Answer[client.Receipt], error)
+	Append(ctx context.Context, a *client.Append, wait client.Stage) (*client.Answer[client.Receipt], error)
+}
+
+// Summary is what recording a session came to.
+type Summary struct {
+	RuntimeID      string         `json:"runtimeId"`
+	Implementation string         `json:"implementation"`
+	Attempts       int            `json:"attempts"`
+	Outcomes       map[string]int `json:"outcomes"` // by status
+	NewEvents      int            `json:"newEvents"`
+	KnownEvents    int            `json:"knownEvents"` // recorded before, with the same content
+	Calls          []Call         `json:"calls"`       // in the order of the recording
+}
+
+// Call is one tools/call and what came of it.
+type Call struct {
+	AttemptID string `json:"attemptId"`
+	Tool      string `json:"tool"`
+	Status    string `json:"status,omitempty"` // of the outcome
+}
+
+// AttemptIDs lists the attempts in the order of the recording.
+func (s *Summary) AttemptIDs() []string {
+	ids := make([]string, len(s.Calls))
+	for i, c := range s.Calls {
+		ids[i] = c.AttemptID
+	}
+	return ids
+}
+
+// Record sends the steps of a recording in their order and returns once all of
+// them have reached the stage. The log has one order, so the steps are handed
+// over at stage accepted and only the last place in the log is waited for.
+// Recording again adds nothing. On an error the summary holds what was done
+// until then.
+func Record(ctx context.Context, ledger Ledger, r *Reader, wait client.Stage) (*Summary, error) {
+	sum := &Summary{RuntimeID: r.RuntimeID(), Outcomes: map[string]int{}, Calls: []Call{}}
+	var last *Step
+	var lastIndex uint64
+	for {
+		s, err := r.Next()
+		sum.Implementation = r.Implementation()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return sum, err
+		}
+		if s.Outcome != nil {
+			s.Outcome.AttemptID = sum.Calls[s.Call-1].AttemptID // calls are numbered from 1, without holes
+		}
+		a, err := send(ctx, ledger, s, client.Accepted)
+		if err != nil {
+			return sum, err
+		}
+		sum.count(s, a)
+		if last == nil || a.Value.LeafIndex >= lastIndex {
+			last, lastIndex = s, a.Value.LeafIndex
+		}
+	}
+	if last == nil || wait == client.Accepted {
+		return sum, nil
+	}
+	_, err := send(ctx, ledger, last, wait)
+	return sum, err
+}
+
+func (s *Summary) count(step *Step, a *client.Answer[client.Receipt]) {
+	if a.New {
+		s.NewEvents++
+	} else {
+		s.KnownEvents++
+	}
+	if b := step.Begin; b != nil {
+		s.Attempts++
+		s.Calls = append(s.Calls, Call{AttemptID: a.Value.AttemptID, Tool: b.Action.Name})
+		return
+	}
+	s.Outcomes[step.Outcome.Status]++
+	s.Calls[step.Call-1].Status = step.Outcome.Status
+}
+
+func send(ctx context.Context, ledger Ledger, s *Step, wait client.Stage) (a *client.Answer[client.Receipt], err error) {
+	what := "begin"
+	if s.Begin != nil {
+		a, err = ledger.Begin(ctx, s.Begin, wait)
+	} else {
+		what = "outcome"
+		a, err = ledger.Append(ctx, s.Outcome, wait)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("line %d, %s of call %d: %w", s.Line, what, s.Call, err)
+	}
+	return a, nil
+}

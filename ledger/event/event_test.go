@@ -244,6 +244,17 @@ func TestEVI10_AbsentCountIsAbsent(t *testing.T) {
 	}
 }
 
+func TestATT05_EmptyStatementIsAbsent(t *testing.T) {
+	for _, empty := range []string{"{}", "null"} {
+		e := outcome(sample())
+		e.Statement = []byte(empty)
+		var got *Error
+		if _, err := Parse(e.Append(nil)); !errors.As(err, &got) || got.Path != "/statement" {
+			t.Errorf("statement %s: got %v", empty, err)
+		}
+	}
+}
+
 func FuzzParseRecord(f *testing.F) {
 	f.Add(AppendLeaf(nil, sample().Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))
 	f.Add(AppendLeaf(nil, outcome(sample()).Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))

@@ -103,7 +103,7 @@ func (e *Event) validateStatement() error {
 	if err != nil {
 		return prefix(path, err)
 	}
-	if (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap {
+	if !(wantReadBack || wantReview || wantGap) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap {
 		return bad(path, "does not fit a %s of kind %s", e.Lifecycle, e.Subject.Kind)
 	}
 	if r := s.ReadBack; r != nil {

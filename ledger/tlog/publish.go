@@ -30,6 +30,9 @@ func (l *Log) Publish(ctx context.Context) (Checkpoint, error) {
 		return l.Checkpoint(), fmt.Errorf("publish: %w", err)
 	}
 	defer release(l.signing)
+	if ctx.Err() != nil {
+		return l.Checkpoint(), fmt.Errorf("publish: %w", context.Cause(ctx))
+	}
 	if err := l.usable(); err != nil {
 		return l.Checkpoint(), fmt.Errorf("publish: %w", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"counterfoil/internal/client"
 )
@@ -40,6 +43,23 @@ func (s *Summary) AttemptIDs() []string {
 		ids[i] = c.AttemptID
 	}
 	return ids
+}
+
+// String words the summary, like "9 calls of files@1.0.0: 3 failed, 6
+// succeeded". The statuses stand in the order of the alphabet.
+func (s *Summary) String() string {
+	var words []string
+	for _, status := range slices.Sorted(maps.Keys(s.Outcomes)) {
+		words = append(words, fmt.Sprintf("%d %s", s.Outcomes[status], status))
+	}
+	calls := "calls"
+	if s.Attempts == 1 {
+		calls = "call"
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf("%d %s of %s", s.Attempts, calls, s.Implementation)
+	}
+	return fmt.Sprintf("%d %s of %s: %s", s.Attempts, calls, s.Implementation, strings.Join(words, ", "))
 }
 
 // Record sends the steps of a recording in their order and returns once all of

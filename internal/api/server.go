@@ -19,6 +19,7 @@ import (
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/lifecycle"
+	"counterfoil/projections/query"
 )
 
 // Ledger is what the API serves.
@@ -41,7 +42,9 @@ type Ledger interface {
 	Bundle(ctx context.Context, attempts []string) ([]byte, error)
 	// TlogProof returns the .tlog-proof of an event.
 	TlogProof(ctx context.Context, eventID string) ([]byte, error)
-	Views
+	// CatchUp waits until the views reflect what is on the stream now, or ctx
+	// ends.
+	CatchUp(ctx context.Context)
 	// Leaves yields published leaves [from, to).
 	Leaves(ctx context.Context, from, to uint64, yield func(index uint64, leaf []byte) error) error
 	// Published is the size of the newest checkpoint; the channel is closed
@@ -56,6 +59,8 @@ type Ledger interface {
 // Config holds what a server is made of.
 type Config struct {
 	Ledger Ledger
+	// Views answers lists and look-ups by event id.
+	Views *query.Views
 	// Token is the bearer token, never empty.
 	Token string
 	// LogDir is served under /log/, restricted to the names of tlog-tiles.

@@ -14,10 +14,12 @@ type publisher struct {
 	grown   func() <-chan struct{} // closed at the next growth of the log
 	size    func() uint64          // durable leaves
 	every   time.Duration
+	now     func() time.Time
 	log     *slog.Logger
 
 	mu        sync.Mutex
 	published uint64
+	at        time.Time // when the newest checkpoint was published
 	trouble   error
 	ended     bool
 	changed   chan struct{}
@@ -26,8 +28,8 @@ type publisher struct {
 // retryPublish is the pause after a checkpoint that could not be signed.
 const retryPublish = 250 * time.Millisecond
 
-func newPublisher(published uint64) *publisher {
-	return &publisher{published: published, changed: make(chan struct{})}
+func newPublisher(published uint64, now func() time.Time) *publisher {
+	return &publisher{published: published, now: now, at: now(), changed: make(chan struct{})}
 }
 
 // run publishes until ctx ends, and once more at the end.
@@ -70,7 +72,7 @@ func (p *publisher) step(ctx context.Context) bool {
 		p.log.Error("publish a checkpoint", "error", err)
 		return false
 	}
-	p.published = size
+	p.published, p.at = size, p.now()
 	p.broadcastLocked()
 	return true
 }
@@ -97,6 +99,13 @@ func (p *publisher) Size() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.published
+}
+
+// At is when the newest checkpoint was published, or the start.
+func (p *publisher) At() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
 }
 
 // Changed is closed when there is a newer checkpoint.

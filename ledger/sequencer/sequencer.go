@@ -186,3 +186,10 @@ func (s *Sequencer) Wait(ctx context.Context, seq uint64) error {
 		}
 	}
 }
+
+// Changed is closed when Size may have grown.
+func (s *Sequencer) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"counterfoil/ledger/commit"
+	"counterfoil/ledger/index"
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/sequencer"
+	"counterfoil/ledger/stream"
+	"counterfoil/ledger/vault"
+)
+
+// The rooms of the ledger know each other by small interfaces; these are the
+// doors between them.
+
+// publisherTo is the stream as the intake sees it.
+type publisherTo struct{ s *stream.Stream }
+
+func (p publisherTo) Publish(ctx context.Context, subject string, body []byte, filter string, expectLast uint64) (uint64, error) {
+	seq, err := p.s.Publish(ctx, stream.Msg{Subject: subject, Body: body}, filter, expectLast)
+	var wrong *stream.WrongLastError
+	switch {
+	case errors.As(err, &wrong):
+		last := wrong.Last
+		if last == 0 { // the stream did not say
+			if last, err = p.s.LastSeq(ctx, filter); err != nil {
+				return 0, err
+			}
+		}
+		return 0, &intake.WrongLast{Last: last}
+	case errors.Is(err, stream.ErrUnanswered):
+		return 0, errors.Join(intake.ErrUnanswered, err)
+	}
+	return seq, err
+}
+
+func (p publisherTo) Get(ctx context.Context, seq uint64) ([]byte, error) {
+	m, err := p.s.Get(ctx, seq)
+	return m.Body, err
+}
+
+// keysIn is the vault as the intake sees it.
+type keysIn struct{ v *vault.Vault }
+
+func (k keysIn) Put(attemptID string, key [32]byte) error { return k.v.Put(attemptID, key) }
+
+func (k keysIn) Key(attemptID string) ([32]byte, error) {
+	key, err := k.v.Key(attemptID)
+	switch {
+	case errors.Is(err, vault.ErrErased):
+		return key, errors.Join(intake.ErrErased, err)
+	case errors.Is(err, vault.ErrNotFound):
+		return key, errors.Join(intake.ErrNoKey, err)
+	}
+	return key, err
+}
+
+func (k keysIn) PutBody(attemptID, slot, name, encoding string, body []byte) error {
+	return k.v.PutBody(attemptID, slot, name, body, commit.Encoding(encoding))
+}
+
+// indexReader is a tail of the stream as the index sees it.
+type indexReader struct{ t *stream.Tail }
+
+func (r indexReader) Next(ctx context.Context, max int) ([]index.Message, error) {
+	msgs, err := r.t.Next(ctx, max)
+	out := make([]index.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = index.Message{Seq: m.Seq, Subject: m.Subject, Body: m.Body}
+	}
+	return out, err
+}
+
+// seqReader is a tail of the stream as the sequencer sees it.
+type seqReader struct{ t *stream.Tail }
+
+func (r seqReader) Next(ctx context.Context, max int) ([]sequencer.Message, error) {
+	msgs, err := r.t.Next(ctx, max)
+	out := make([]sequencer.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = sequencer.Message{Seq: m.Seq, Body: m.Body}
+	}
+	return out, err
+}

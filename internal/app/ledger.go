@@ -1,0 +1,345 @@
+// Package app puts a ledger together and runs it: start and stop order, and
+// what the surfaces are served from.
+//
+// Start: lock the directory, keys, vault, stream, log (with the guard's
+// checks), heal one from the other, index, then sequencer, publisher, follower,
+// and only then the API. Stop is the reverse: the API first, so that whatever
+// was acknowledged is on its way, the databases last.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"counterfoil/internal/api"
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/index"
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/keyring"
+	"counterfoil/ledger/lifecycle"
+	"counterfoil/ledger/sequencer"
+	"counterfoil/ledger/stream"
+	"counterfoil/ledger/tiles"
+	"counterfoil/ledger/tlog"
+	"counterfoil/ledger/trust"
+	"counterfoil/ledger/vault"
+)
+
+var errStopping = &api.Unavailable{Reason: "stopping", Message: "the ledger is stopping"}
+
+// Ledger is a running ledger. It implements api.Ledger.
+type Ledger struct {
+	cfg   Config
+	paths paths
+	id    *identity
+	keys  *keyring.Keyring
+	trust *trust.File
+	check *checker
+	log   *slog.Logger
+
+	vault  *vault.Vault
+	stream *stream.Stream
+	tlog   *tlog.Log
+	tiles  *tiles.Reader
+	index  *index.Index
+	intake *intake.Intake
+	seq    *sequencer.Sequencer
+	pub    *publisher
+	disk   *diskWatch
+	views  *views
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	closers []func(context.Context) error // in the order of opening
+
+	observeStage func(stage string, d time.Duration) // nil without metrics
+
+	mu       sync.Mutex
+	fatal    map[string]error // parts that ended for good
+	draining chan struct{}    // closed when the ledger stops
+}
+
+// Open starts a ledger; ctx bounds the start. Close must be called after it.
+func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	l := &Ledger{cfg: cfg, paths: paths{cfg.Dir}, log: cfg.Logger, fatal: map[string]error{}, draining: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	lock, err := lockDir(l.paths)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, func(context.Context) error { return lock.Unlock() })
+	if l.id, err = readIdentity(l.paths, &l.cfg); err != nil {
+		return nil, err
+	}
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"keys", l.openKeys},
+		{"disk", l.openDisk},
+		{"vault", l.openVault},
+		{"stream", l.openStream},
+		{"log", l.openLog},
+		{"identity", l.completeIdentity},
+		{"healing", l.heal},
+		{"index", l.openIndex},
+		{"views", l.openViews},
+		{"start", l.start},
+	} {
+		began := cfg.Now()
+		if err := step.run(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.name, err)
+		}
+		l.log.Debug("started", "part", step.name, "took", cfg.Now().Sub(began))
+	}
+	return l, nil
+}
+
+func (l *Ledger) onClose(f func(context.Context) error) { l.closers = append(l.closers, f) }
+
+func (l *Ledger) openKeys(context.Context) error {
+	if !l.id.Complete && !exists(l.paths.keys()) {
+		if _, err := keyring.Generate(l.paths.keys(), l.id.Origin, l.cfg.Random); err != nil {
+			return err
+		}
+	}
+	keys, err := keyring.Open(keyring.Config{Dir: l.paths.keys(), Origin: l.id.Origin, EventKeyID: l.cfg.EventKeyID, EventSeedFile: l.cfg.EventSeedFile})
+	if err != nil {
+		return err
+	}
+	if l.id.TenantKey != "" && l.id.TenantKey != keys.TenantFingerprint() {
+		return fmt.Errorf("the tenant's key has fingerprint %s, this ledger was made with %s (hint: restore keys/%s)",
+			keys.TenantFingerprint(), l.id.TenantKey, keyring.TenantKeyFile)
+	}
+	l.keys = keys
+	if l.trust, err = trustFile(keys); err != nil {
+		return err
+	}
+	l.check = newChecker(l.trust.EventKeys)
+	return nil
+}
+
+func (l *Ledger) openDisk(context.Context) (err error) {
+	l.disk, err = newDiskWatch(l.cfg.Dir, l.cfg.DiskReserve)
+	return err
+}
+
+func (l *Ledger) openVault(context.Context) error {
+	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), vault.Options{MinFree: min(8<<20, l.disk.reserve/2), Log: l.log})
+	if err != nil {
+		return err
+	}
+	l.vault = v
+	l.onClose(func(context.Context) error { return v.Close() })
+	return nil
+}
+
+func (l *Ledger) openStream(ctx context.Context) error {
+	cfg := stream.Config{Tenant: l.id.Tenant, Origin: l.id.Origin, Fingerprint: l.keys.TenantFingerprint(), Logger: l.log}
+	if l.cfg.NATS != "" {
+		cfg.URL, cfg.CredsFile = l.cfg.NATS, l.cfg.NATSCreds
+	} else {
+		cfg.Dir = l.paths.stream()
+	}
+	if l.cfg.NATSListen != "" {
+		token, err := secretFile(l.paths.consumerToken(), l.cfg.Random)
+		if err != nil {
+			return err
+		}
+		cfg.ListenAddr, cfg.ConsumerUser, cfg.ConsumerToken = l.cfg.NATSListen, "consumer", token
+	}
+	s, err := stream.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	l.stream = s
+	l.onClose(s.Close)
+	return nil
+}
+
+func (l *Ledger) openLog(ctx context.Context) error {
+	l.tiles = tiles.NewReader(tiles.Dir(l.paths.log()), tiles.Options{})
+	log, err := tlog.Open(ctx, tlog.Config{
+		Dir: l.paths.log(), GuardDir: l.paths.guard(), Origin: l.id.Origin, Signer: l.keys.Log(), VerifierKey: l.keys.LogVerifierKey(),
+		Create: !l.id.Complete, CheckLeaf: l.checkUnguarded(ctx), Logger: l.log,
+	})
+	if err != nil {
+		return err
+	}
+	l.tlog = log
+	l.onClose(log.Close)
+	return nil
+}
+
+// completeIdentity marks the end of creation: from here on a missing part is a
+// loss, never a first start.
+func (l *Ledger) completeIdentity(context.Context) error {
+	if l.id.Complete {
+		return nil
+	}
+	l.id.Complete, l.id.TenantKey = true, l.keys.TenantFingerprint()
+	return l.id.write(l.paths)
+}
+
+// start runs the background parts.
+func (l *Ledger) start(ctx context.Context) error {
+	run, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	next := l.indexNext()
+	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
+	l.seq = sequencer.New(sequencer.Config{
+		Log: l.tlog, Before: l.vault.Sync, Logger: l.log, RetryEvery: 100 * time.Millisecond,
+		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
+	})
+	l.background("sequencer", func() error { return l.seq.Run(run) })
+	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
+	l.pub.publish = func(ctx context.Context) (uint64, error) {
+		cp, err := l.tlog.Publish(ctx)
+		return cp.Size, err
+	}
+	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log
+	l.background("publisher", func() error { l.pub.run(run); return nil })
+	l.background("disk", func() error { l.disk.run(run); return nil })
+	l.background("views", func() error { return l.views.follow.Run(run) })
+
+	l.intake = intake.New(intake.Config{
+		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
+		Signer: l.keys.Event(), Signed: l.check.signed,
+		Stream: publisherTo{l.stream}, Index: l.index, Vault: keysIn{l.vault},
+		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
+	})
+	// Decisions need an index that has seen the whole stream.
+	st, err := l.stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.index.WaitFor(ctx, st.Last); err != nil {
+		return err
+	}
+	return l.announceGap(ctx)
+}
+
+// background runs a part; one that ends with an error makes the ledger unready.
+func (l *Ledger) background(name string, f func() error) {
+	l.running.Go(func() {
+		if err := f(); err != nil {
+			l.log.Error("a part of the ledger stopped", "part", name, "error", err)
+			l.mu.Lock()
+			l.fatal[name] = err
+			l.mu.Unlock()
+		}
+	})
+}
+
+// Close stops everything in order. What is in flight becomes durable.
+func (l *Ledger) Close(ctx context.Context) error {
+	l.drain()
+	if l.stop != nil {
+		l.stop()
+		l.running.Wait()
+	}
+	var errs []error
+	for i := len(l.closers) - 1; i >= 0; i-- {
+		errs = append(errs, l.closers[i](ctx))
+	}
+	l.closers = nil
+	return errors.Join(errs...)
+}
+
+// drain makes the ledger unready and ends event streams; calls in flight go on.
+func (l *Ledger) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.draining:
+	default:
+		close(l.draining)
+	}
+}
+
+func (l *Ledger) isDraining() bool {
+	select {
+	case <-l.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Begin records a new attempt; see package intake.
+func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (*intake.Result, error) {
+	if err := l.admit(); err != nil {
+		return nil, err
+	}
+	res, err := l.intake.Begin(ctx, b)
+	return res, l.explain(err)
+}
+
+// Append records a further event; see package intake.
+func (l *Ledger) Append(ctx context.Context, a *intake.Append) (*intake.Result, error) {
+	if err := l.admit(); err != nil {
+		return nil, err
+	}
+	res, err := l.intake.Append(ctx, a)
+	return res, l.explain(err)
+}
+
+// Attempt returns the recorded events of an attempt.
+func (l *Ledger) Attempt(ctx context.Context, id string) ([]*intake.Result, *lifecycle.State, error) {
+	rs, st, err := l.intake.Attempt(ctx, id)
+	return rs, st, l.explain(err)
+}
+
+// maxBacklog is how far the log may be behind the stream before intake waits
+// for it to catch up.
+const maxBacklog = 50_000
+
+// admit says whether events can be taken now.
+func (l *Ledger) admit() error {
+	if err := l.disk.admit(); err != nil {
+		return err
+	}
+	if l.isDraining() {
+		return errStopping
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, part := range []string{"sequencer", "index"} {
+		if err := l.fatal[part]; err != nil {
+			return &api.Unavailable{Reason: "log_unavailable", Message: "the " + part + " stopped; see the ledger's log"}
+		}
+	}
+	if last, size := l.stream.LastSeen(), l.seq.Size(); last > size+maxBacklog {
+		return &api.Unavailable{Reason: "log_behind", Message: fmt.Sprintf("%d events wait to be logged", last-size)}
+	}
+	return nil
+}
+
+// explain turns trouble below into words for callers.
+func (l *Ledger) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, intake.ErrUnanswered):
+		return errors.Join(&api.Unavailable{Reason: "stream_unavailable", Message: "the stream does not take events now"}, err)
+	case errors.Is(err, intake.ErrNoKey):
+		return errors.Join(&api.Unavailable{Reason: "key_missing", Message: "the vault has no key of this attempt, so its content cannot be compared"}, err)
+	}
+	return err
+}
+
+// Check verifies the signatures of a record.
+func (l *Ledger) Check(rec *event.Record, leaf []byte, leafIndex uint64) error {
+	return l.check.check(rec, leaf, leafIndex)
+}

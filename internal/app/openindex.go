@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/index"
+	"counterfoil/ledger/stream"
+)
+
+// openIndex opens the index and empties it if what it was derived from is not
+// what the stream holds now.
+func (l *Ledger) openIndex(ctx context.Context) error {
+	x, err := index.Open(index.Config{Dir: l.paths.index(), Tenant: l.id.Tenant, Origin: l.id.Origin, Check: l.check.check, Logger: l.log})
+	if err != nil {
+		return err
+	}
+	l.index = x
+	l.onClose(func(context.Context) error { return x.Close() })
+	seq, digest := x.Position()
+	if seq == 0 {
+		return nil
+	}
+	m, err := l.stream.Get(ctx, seq)
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		// What the index has seen was accepted once. Say so before forgetting it.
+		st, err := l.stream.State(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.noteGap(st.Last+1, seq, seq-st.Last); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("compare with the stream: %w", err)
+	case event.DigestOf(m.Body) == digest:
+		return nil
+	}
+	l.log.Warn("the index does not fit the stream and is built again", "sequence", seq)
+	return x.Reset()
+}
+
+func (l *Ledger) indexNext() uint64 {
+	seq, _ := l.index.Position()
+	return seq + 1
+}

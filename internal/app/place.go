@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"counterfoil/internal/api"
+	"counterfoil/ledger/sequencer"
+)
+
+// DefaultStage is what a call waits for that does not say.
+func (l *Ledger) DefaultStage() string {
+	if l.cfg.Durability == Balanced {
+		return api.StageAccepted
+	}
+	return api.StageLogged
+}
+
+// Wait blocks until the event at leafIndex has reached a stage.
+func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err error) {
+	start := l.cfg.Now()
+	switch stage {
+	case api.StageAccepted:
+		return nil
+	case api.StageLogged:
+		err = l.seq.Wait(ctx, leafIndex+1)
+	case api.StagePublished:
+		err = l.pub.Wait(ctx, leafIndex+1)
+	default:
+		return fmt.Errorf("no stage %q", stage)
+	}
+	if l.observeStage != nil {
+		l.observeStage(stage, l.cfg.Now().Sub(start))
+	}
+	switch {
+	case errors.Is(err, sequencer.ErrStopped):
+		return errors.Join(&api.Unavailable{Reason: "log_unavailable", Message: "the event is accepted and kept, but the log does not take it now"}, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		if trouble := errors.Join(l.seq.Trouble(), l.pub.Trouble()); trouble != nil {
+			return errors.Join(&api.Unavailable{Reason: "log_unavailable", Message: "the event is accepted and kept, but the log does not take it now"}, trouble)
+		}
+	}
+	return err
+}
+
+// Place tells where a leaf stands now.
+func (l *Ledger) Place(ctx context.Context, leafIndex uint64, proof bool) (api.Place, error) {
+	p := api.Place{LeafIndex: leafIndex, Stage: api.StageAccepted}
+	if cp := l.tlog.Checkpoint(); leafIndex < cp.Size {
+		p.Stage, p.TreeSize = api.StagePublished, cp.Size
+		if proof {
+			var err error
+			if p.Proof, err = l.tiles.Inclusion(ctx, leafIndex, cp.Size); err != nil {
+				return p, fmt.Errorf("prove leaf %d in the tree of size %d: %w", leafIndex, cp.Size, err)
+			}
+			p.Checkpoint = string(cp.Note)
+		}
+		return p, nil
+	}
+	if leafIndex < l.seq.Size() {
+		p.Stage = api.StageLogged
+	}
+	return p, nil
+}
+
+// Published is the size of the newest checkpoint.
+func (l *Ledger) Published() (uint64, <-chan struct{}) {
+	changed := l.pub.Changed()
+	return l.pub.Size(), changed
+}
+
+func (l *Ledger) checkpoint() ([]byte, error) { return l.tlog.Checkpoint().Note, nil }
+
+// Leaves yields published leaves [from, to).
+func (l *Ledger) Leaves(ctx context.Context, from, to uint64, yield func(uint64, []byte) error) error {
+	return l.leaves(ctx, from, to, l.pub.Size(), yield)
+}
+
+func (l *Ledger) leaves(ctx context.Context, from, to, size uint64, yield func(uint64, []byte) error) error {
+	for leaf, err := range l.tiles.Leaves(ctx, from, to, size) {
+		if err != nil {
+			return err
+		}
+		if err := yield(leaf.Index, leaf.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Trust is the trust file, for whoever already trusts this connection.
+func (l *Ledger) Trust() []byte { return append(l.trust.Append(nil), '\n') }
+
+// bundleWait bounds how long an export waits for a checkpoint over what was
+// acknowledged just before.
+const bundleWait = 5 * time.Second

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"counterfoil/internal/api"
+	"counterfoil/internal/telemetry"
+)
+
+const (
+	// waitLimit bounds how long a call waits for its stage.
+	waitLimit = 30 * time.Second
+	// drainLimit bounds how long a stop waits for calls in flight.
+	drainLimit = 20 * time.Second
+)
+
+// Ready is the line that serve prints once it takes calls.
+type Ready struct {
+	Listening string `json:"listening"`
+	Data      string `json:"data"`
+	Origin    string `json:"origin"`
+}
+
+// Server is a ledger with its HTTP surface.
+type Server struct {
+	Ledger *Ledger
+	Ready  Ready
+	Token  string
+
+	http  *http.Server
+	ended chan error
+}
+
+// Start opens the ledger and listens.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	l, err := Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Ledger: l, ended: make(chan error, 1)}
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, l.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Server) listen() (err error) {
+	l := s.Ledger
+	if s.Token, err = secretFile(l.paths.token(), l.cfg.Random); err != nil {
+		return err
+	}
+	metrics := telemetry.New(l.gauges())
+	l.observeStage = metrics.Stage
+	handler := api.New(api.Config{
+		Ledger: l, Views: l.Views(), Token: s.Token, LogDir: l.paths.log(), Checkpoint: l.checkpoint,
+		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
+	})
+	ln, err := net.Listen("tcp", l.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
+	}
+	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
+	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	go func() { s.ended <- s.http.Serve(ln) }()
+	l.log.Info("the ledger is ready", "listening", s.Ready.Listening, "data", l.cfg.Dir, "origin", l.id.Origin,
+		"durability", l.cfg.Durability, "tenant", l.id.Tenant, "nats", natsName(l.cfg))
+	return nil
+}
+
+func natsName(c Config) string {
+	if c.NATS == "" {
+		return "embedded"
+	}
+	return "external"
+}
+
+// Stop stops in order: unready, no new calls, what is in flight becomes durable
+// and is answered, then everything closes. ctx bounds it.
+func (s *Server) Stop(ctx context.Context) error {
+	s.Ledger.drain()
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(fmt.Errorf("calls in flight did not end within %s", drainLimit), s.http.Close())
+	}
+	return errors.Join(err, s.Ledger.Close(ctx))
+}
+
+// Serve runs a ledger until ctx ends, and prints its Ready line on out.
+func Serve(ctx context.Context, cfg Config, out io.Writer) error {
+	s, err := Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(s.Ready)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s\n", line)
+	}
+	if err != nil {
+		return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	select {
+	case <-ctx.Done():
+		s.Ledger.log.Info("stopping")
+	case err = <-s.ended:
+	}
+	return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+}

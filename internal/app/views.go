@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"counterfoil/internal/api"
+	"counterfoil/ledger/tiles"
+	"counterfoil/projections/follow"
+	"counterfoil/projections/kv"
+	"counterfoil/projections/query"
+)
+
+// views are the follower and what it keeps.
+type views struct {
+	db     *kv.DB
+	follow *follow.Follower
+	query  *query.Views
+}
+
+func (l *Ledger) viewConfig() kv.Config {
+	return kv.Config{Dir: l.paths.views(), Origin: l.id.Origin, Tenant: l.id.Tenant, Schema: follow.Schema,
+		MinFree: min(8<<20, l.disk.reserve/2), Logger: l.log}
+}
+
+func (l *Ledger) followConfig(db *kv.DB) follow.Config {
+	return follow.Config{DB: db, Source: published{l}, Check: l.check.check, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond}
+}
+
+func (l *Ledger) openViews(context.Context) error {
+	db, err := kv.Open(l.viewConfig())
+	if err != nil {
+		return err
+	}
+	l.onClose(func(context.Context) error { return db.Close() })
+	f, err := follow.New(l.followConfig(db))
+	if err != nil {
+		return err
+	}
+	l.views = &views{db: db, follow: f, query: query.New(db, leafReader{l.tiles})}
+	return nil
+}
+
+// Views answers lists and look-ups by event id.
+func (l *Ledger) Views() *query.Views { return l.views.query }
+
+// CatchUp waits until the views reflect what is on the stream now, or ctx ends.
+func (l *Ledger) CatchUp(ctx context.Context) {
+	_ = l.views.follow.WaitFor(ctx, l.stream.LastSeen()) // ctx's error: the caller looks again anyway
+}
+
+func (v *views) size() uint64 { return v.follow.Status().Size }
+
+func (v *views) parked() uint64 {
+	c, err := v.query.Counts(context.Background())
+	if err != nil {
+		return 0 // trouble shows in the status of the follower
+	}
+	return c.Parked
+}
+
+func (v *views) trouble(st api.Status) error {
+	s := v.follow.Status()
+	switch {
+	case s.Stopped != nil:
+		return s.Stopped
+	case s.LastError != nil:
+		return s.LastError
+	case st.PublishedSize > s.Size+lagLimit:
+		return fmt.Errorf("%d published leaves are not in the views yet", st.PublishedSize-s.Size)
+	}
+	return nil
+}
+
+// published is the log as the follower sees it.
+type published struct{ l *Ledger }
+
+func (p published) Published(context.Context) (uint64, [32]byte, error) {
+	cp := p.l.tlog.Checkpoint()
+	return cp.Size, cp.Root, nil
+}
+
+func (p published) Changed() <-chan struct{} { return p.l.tlog.Changed() }
+
+func (p published) Leaves(ctx context.Context, from, to, size uint64, yield func(uint64, []byte) error) error {
+	return p.l.leaves(ctx, from, to, size, yield)
+}
+
+func (p published) Inclusion(ctx context.Context, index, size uint64) ([][]byte, error) {
+	return p.l.tiles.Inclusion(ctx, index, size)
+}
+
+// leafReader reads single leaves for queries.
+type leafReader struct{ r *tiles.Reader }
+
+func (r leafReader) Leaf(ctx context.Context, index, size uint64) ([]byte, error) {
+	leaf, err := r.r.Leaf(ctx, index, size)
+	return leaf.Data, err
+}

@@ -1,0 +1,220 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"counterfoil/internal/testkit/fsck"
+)
+
+// acks are the events that were acknowledged, with their place.
+type acks struct {
+	mu  sync.Mutex
+	all map[string]receipt // by event id
+}
+
+func (a *acks) add(r receipt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all[r.EventID] = r
+}
+
+func rounds(t *testing.T, short int) int {
+	if v := os.Getenv("COUNTERFOIL_KILLS"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return short
+}
+
+// check finds every acknowledged event again at its index, and nothing twice.
+func (a *acks) check(t *testing.T, p *process) {
+	t.Helper()
+	st := p.settled()
+	code, b, err := p.call(http.MethodGet, "/v1/events?from=0&follow=false", nil)
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("events: %d %v", code, err)
+	}
+	at := map[string]uint64{}
+	n := uint64(0)
+	for _, line := range splitLines(b) {
+		var e struct {
+			LeafIndex uint64 `json:"leafIndex"`
+			EventID   string `json:"eventId"`
+			Parked    string `json:"parked"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("event line %q: %v", line, err)
+		}
+		if e.LeafIndex != n {
+			t.Fatalf("leaf %d comes where %d is due", e.LeafIndex, n)
+		}
+		n++
+		if e.Parked != "" {
+			t.Errorf("leaf %d is parked: %s", e.LeafIndex, e.Parked)
+			continue
+		}
+		if first, twice := at[e.EventID]; twice {
+			t.Errorf("%s is in the log twice, at %d and %d", e.EventID, first, e.LeafIndex)
+		}
+		at[e.EventID] = e.LeafIndex
+	}
+	if n != st.StreamLast || st.LogSize != st.StreamLast || st.PublishedSize != st.StreamLast {
+		t.Errorf("stream %d, log %d, published %d, events served %d: want all equal", st.StreamLast, st.LogSize, st.PublishedSize, n)
+	}
+	for id, r := range a.all {
+		if got, ok := at[id]; !ok || got != r.LeafIndex {
+			t.Errorf("acknowledged %s at leaf %d: found %v at %d", id, r.LeafIndex, ok, got)
+		}
+	}
+}
+
+func splitLines(b []byte) (out [][]byte) {
+	for len(b) > 0 {
+		i := 0
+		for i < len(b) && b[i] != '\n' {
+			i++
+		}
+		if i > 0 {
+			out = append(out, b[:i])
+		}
+		b = b[min(i+1, len(b)):]
+	}
+	return out
+}
+
+// TestINV2_DUR01_KillAtAnyMoment kills the ledger at random moments under load
+// and finds every acknowledged event again at its index after every restart.
+func TestINV2_DUR01_KillAtAnyMoment(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	got := &acks{all: map[string]receipt{}}
+	n := rounds(t, 12)
+	for round := range n {
+		p := start(t, dir)
+		var wg sync.WaitGroup
+		for w := range 24 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					b, ok := p.send("/v1/attempts", beginBody(fmt.Sprintf("r%d-w%d-%d", round, w, i)))
+					if !ok {
+						return
+					}
+					got.add(b)
+					o, ok := p.send("/v1/attempts/"+b.AttemptID+"/events", outcomeBody(b.AttemptID, "succeeded"))
+					if !ok {
+						return
+					}
+					got.add(o)
+				}
+			})
+		}
+		time.AfterFunc(time.Duration(rng.IntN(400))*time.Millisecond, func() { p.kill(syscall.SIGKILL) })
+		wg.Wait()
+		p.kill(syscall.SIGKILL)
+	}
+	p := start(t, dir)
+	got.check(t, p)
+	st := p.settled()
+	t.Logf("%d kills, %d events acknowledged, log of %d leaves", n, len(got.all), st.LogSize)
+	if len(got.all) == 0 {
+		t.Error("nothing was acknowledged: the test proves nothing")
+	}
+	vkey := trustVKey(t, p)
+	p.stop()
+	fsck.Check(t, filepath.Join(dir, "log"), st.Origin, vkey)
+	rebuildEqual(t, dir)
+}
+
+// trustVKey reads the log's verifier key from the exported trust file.
+func trustVKey(t *testing.T, p *process) string {
+	t.Helper()
+	code, b, err := p.call(http.MethodGet, "/v1/trust", nil)
+	var f struct {
+		Log struct {
+			VKey string `json:"vkey"`
+		} `json:"log"`
+	}
+	if err != nil || code != http.StatusOK || json.Unmarshal(b, &f) != nil {
+		t.Fatalf("trust: %d %s %v", code, b, err)
+	}
+	return f.Log.VKey
+}
+
+// TestCaseGracefulStop_ThousandInFlight stops the ledger with a thousand calls
+// in flight: each is answered, or was not recorded as far as its caller knows,
+// and none that was acknowledged is lost.
+func TestCaseGracefulStop_ThousandInFlight(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	got := &acks{all: map[string]receipt{}}
+	p := start(t, dir)
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			if r, ok := p.send("/v1/attempts", beginBody(fmt.Sprintf("g-%d", i))); ok {
+				got.add(r)
+			}
+		})
+	}
+	time.AfterFunc(60*time.Millisecond, func() { _ = p.cmd.Process.Signal(syscall.SIGTERM) })
+	wg.Wait()
+	p.stop()
+	q := start(t, dir)
+	got.check(t, q)
+	t.Logf("%d of 1000 acknowledged", len(got.all))
+	q.stop()
+}
+
+// TestCaseSameIDAgain_AfterRestart sends one begin many times, before and after
+// a restart and from twenty clients at once: one leaf.
+func TestCaseSameIDAgain_AfterRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	var first receipt
+	for round := range 3 {
+		p := start(t, dir)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				r, ok := p.send("/v1/attempts", beginBody("the same"))
+				if !ok {
+					t.Errorf("round %d: status %d", round, r.Status)
+				}
+			})
+		}
+		wg.Wait()
+		r, ok := p.send("/v1/attempts", beginBody("the same"))
+		if !ok || r.Status != http.StatusOK {
+			t.Errorf("round %d: status %d, want 200", round, r.Status)
+		}
+		r.Status = 0
+		r.Stage = ""
+		if round == 0 {
+			first = r
+		} else if r != first {
+			t.Errorf("round %d: %+v, want %+v", round, r, first)
+		}
+		if st := p.settled(); st.LogSize != 1 {
+			t.Errorf("round %d: %d leaves, want 1", round, st.LogSize)
+		}
+		p.stop()
+		if round == 1 {
+			if err := os.RemoveAll(filepath.Join(dir, "index")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package follow
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/lifecycle"
+	"counterfoil/projections/kv"
+	"counterfoil/projections/receipts"
+)
+
+// candidate is a leaf with everything that can be said of it by itself.
+type candidate struct {
+	index  uint64
+	leaf   []byte
+	hash   [32]byte
+	rec    *event.Record
+	digest event.Digest
+	parked *receipts.Parked
+}
+
+// inspect parses leaves and checks their signatures, on all processors: it is
+// most of the work and needs no order.
+func (f *Follower) inspect(cs []candidate) {
+	workers := min(runtime.GOMAXPROCS(0), len(cs)/16)
+	if workers < 2 {
+		for i := range cs {
+			f.inspectOne(&cs[i])
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(cs); i += workers {
+				f.inspectOne(&cs[i])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (f *Follower) inspectOne(c *candidate) {
+	rec, err := event.ParseRecord(c.leaf)
+	if err != nil {
+		c.park(receipts.Unparseable, "", err.Error())
+		return
+	}
+	switch e := rec.Event; {
+	case e.Ledger != f.cfg.DB.Origin():
+		c.park(receipts.WrongOrigin, "", "event of ledger "+e.Ledger)
+		return
+	case e.Tenant != f.cfg.DB.Tenant():
+		c.park(receipts.WrongTenant, "", "event of tenant "+e.Tenant)
+		return
+	}
+	if err := f.cfg.Check(rec, c.leaf, c.index); err != nil {
+		var coded interface{ Code() string }
+		code := ""
+		if errors.As(err, &coded) {
+			code = coded.Code()
+		}
+		c.park(receipts.BadSignature, code, err.Error())
+		return
+	}
+	c.rec, c.digest = rec, rec.Digest()
+}
+
+func (c *candidate) park(reason, code, detail string) {
+	c.parked = &receipts.Parked{Index: c.index, LeafHash: c.hash, Size: uint64(len(c.leaf)), Reason: reason, Code: code, Detail: detail}
+}
+
+// judge decides in log order whether a candidate counts. The rules are those of
+// package lifecycle and one more: an attempt counts only if it is the first in
+// its sameness scope. The intake's index judges alike.
+func (f *Follower) judge(b *kv.Batch, c *candidate) (*receipts.Fact, error) {
+	if c.parked != nil {
+		return &receipts.Fact{Parked: c.parked}, nil
+	}
+	e := c.rec.Event
+	a, err := f.receipts.Attempt(b, e.AttemptID)
+	if err != nil {
+		return nil, err
+	}
+	fact := &receipts.Fact{Attempt: a}
+	var scope event.Scope
+	if a != nil {
+		fact.Before = a.State.Summary()
+	} else {
+		fact.Attempt = &receipts.Attempt{ID: e.AttemptID}
+		if e.Lifecycle == event.Attempt {
+			scope = event.ScopeOf(e.Tenant, e.Source.RuntimeID, e.Source.InvocationID)
+			holder, err := f.receipts.ScopeHolder(b, scope)
+			if err != nil {
+				return nil, err
+			}
+			if holder != "" {
+				c.park(receipts.Unlawful, receipts.ScopeTaken, "the scope of this attempt is that of "+holder)
+				return &receipts.Fact{Parked: c.parked}, nil
+			}
+		}
+	}
+	if v := fact.Attempt.State.Apply(e, c.digest); v != nil {
+		reason, code := receipts.Unlawful, v.Code
+		if v.Code == lifecycle.DuplicateLeaf {
+			reason, code = receipts.DuplicateLeaf, ""
+		}
+		c.park(reason, code, v.Detail)
+		return &receipts.Fact{Parked: c.parked}, nil
+	}
+	if a == nil {
+		f.receipts.Begin(scope, e.AttemptID)
+	}
+	fact.Attempt.Indices = append(fact.Attempt.Indices, c.index)
+	fact.After = fact.Attempt.State.Summary()
+	row := receipts.NewRow(c.index, c.hash, c.rec, c.digest)
+	fact.Row = &row
+	return fact, nil
+}

@@ -129,7 +129,7 @@ func TestINV4_PublishesBesideAppends(t *testing.T) {
 		}
 	})
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for l.Size() < 10_000 {
+	for l.Size() < 5000 {
 		b.add(l, 1+rnd.Uint64N(700))
 	}
 	stop()

@@ -64,7 +64,9 @@ func encodeRecord(origin string, t tree, before *tree) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// parseRecord accepts what encodeRecord writes and nothing else.
+// parseRecord accepts what encodeRecord writes and nothing else. That a size is
+// the wrong one of those with as many complete subtrees shows only in the
+// comparison with the tiles.
 func parseRecord(data []byte) (origin string, t tree, err error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Write the vector files from the second implementation in formats/.
+
+    python3 make_vectors.py            all
+    python3 make_vectors.py event leaf some
+
+Expected values never come from the ledger's own code. What is written here is
+checked by check_formats.py, and against the ledger by internal/vectors.
+"""
+import importlib
+import json
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).parent
+FILES = ("canonical_json", "event", "leaf", "request", "lifecycle", "log", "trust", "bundle")
+
+
+def main():
+    for name in sys.argv[1:] or FILES:
+        doc = importlib.import_module("making." + name).make()
+        (HERE / f"{name}.json").write_text(json.dumps(doc, indent=1, ensure_ascii=True) + "\n", encoding="ascii")
+        print(f"{name}.json")
+
+
+if __name__ == "__main__":
+    main()

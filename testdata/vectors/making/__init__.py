@@ -1,0 +1,1 @@
+"""Makes the vector files. One module a file; each has make() → document."""

@@ -61,6 +61,7 @@ type Ledger struct {
 	mu       sync.Mutex
 	fatal    map[string]error // parts that ended for good
 	draining chan struct{}    // closed when the ledger stops
+	failed   chan error       // the first of fatal
 }
 
 // Open starts a ledger; ctx bounds the start. Close must be called after it.
@@ -68,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	l := &Ledger{cfg: cfg, paths: paths{cfg.Dir}, log: cfg.Logger, fatal: map[string]error{}, draining: make(chan struct{})}
+	l := &Ledger{cfg: cfg, paths: paths{cfg.Dir}, log: cfg.Logger, fatal: map[string]error{}, draining: make(chan struct{}), failed: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close(context.WithoutCancel(ctx)))
@@ -238,6 +239,10 @@ func (l *Ledger) background(name string, f func() error) {
 			l.mu.Lock()
 			l.fatal[name] = err
 			l.mu.Unlock()
+			select {
+			case l.failed <- fmt.Errorf("%s: %w", name, err):
+			default: // another part failed first
+			}
 		}
 	})
 }

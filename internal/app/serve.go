@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"counterfoil/internal/api"
 	"counterfoil/internal/telemetry"
@@ -22,11 +19,11 @@ const (
 	drainLimit = 20 * time.Second
 )
 
-// Ready is the line that serve prints once it takes calls.
+// Ready is what a ledger says of itself once it answers calls.
 type Ready struct {
-	Listening string `json:"listening"`
-	Data      string `json:"data"`
-	Origin    string `json:"origin"`
+	Listening string // base URL
+	Data      string // data directory, absolute
+	Origin    string // name of the log
 }
 
 // Server is a ledger with its HTTP surface.
@@ -96,23 +93,22 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, s.Ledger.Close(ctx))
 }
 
-// Serve runs a ledger until ctx ends, and prints its Ready line on out.
-func Serve(ctx context.Context, cfg Config, out io.Writer) error {
+// Serve runs a ledger until ctx ends, which is no error. It calls ready once,
+// when calls are answered; an error of ready stops the ledger and is returned.
+// A part of the ledger that ends for good ends Serve with its error: a new start
+// repeats all checks and heals what can be healed.
+func Serve(ctx context.Context, cfg Config, ready func(Ready) error) error {
 	s, err := Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(s.Ready)
-	if err == nil {
-		_, err = fmt.Fprintf(out, "%s\n", line)
-	}
-	if err != nil {
-		return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
-	}
-	select {
-	case <-ctx.Done():
-		s.Ledger.log.Info("stopping")
-	case err = <-s.ended:
+	if err = ready(s.Ready); err == nil {
+		select {
+		case <-ctx.Done():
+			s.Ledger.log.Info("stopping")
+		case err = <-s.ended:
+		case err = <-s.Ledger.failed:
+		}
 	}
 	return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 }

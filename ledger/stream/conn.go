@@ -25,6 +25,7 @@ type connState struct {
 
 func (c *connState) init() { c.changed = make(chan struct{}) }
 
+// set says that there is a connection (nil), or why there is none.
 func (c *connState) set(down error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,6 +33,17 @@ func (c *connState) set(down error) {
 		c.generation++
 	}
 	c.down = down
+	c.wakeLocked()
+}
+
+// wake makes everyone look again.
+func (c *connState) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakeLocked()
+}
+
+func (c *connState) wakeLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

@@ -1,36 +1,51 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 )
 
-// gate says whether publishes and reads may go on.
-type gate struct{ shut atomic.Pointer[error] }
+// gate says whether publishes may go on. Two things can shut it: trouble that
+// passes, and a stream that went back, which only Heal ends.
+type gate struct {
+	trouble atomic.Pointer[error]
+	rewound atomic.Pointer[error]
+}
 
+// check is why the gate is shut, nil if it is open.
 func (g *gate) check() error {
-	if e := g.shut.Load(); e != nil {
+	if e := g.rewound.Load(); e != nil {
+		return *e
+	}
+	if e := g.trouble.Load(); e != nil {
 		return *e
 	}
 	return nil
 }
 
+// wentBack is the ErrRewound, nil if the stream did not go back.
+func (g *gate) wentBack() error {
+	if e := g.rewound.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// set shuts the gate for trouble, or ends that with nil.
 func (g *gate) set(err error) {
 	if err == nil {
-		g.shut.Store(nil)
+		g.trouble.Store(nil)
 		return
 	}
-	g.shut.Store(&err)
+	g.trouble.Store(&err)
 }
 
 // rewound shuts the gate: the stream ends at last although seen was seen.
 func (s *Stream) rewound(last, seen uint64) {
-	if errors.Is(s.gate.check(), ErrRewound) {
+	err := fmt.Errorf("the stream ends at sequence %d, %d was seen: %w", last, seen, ErrRewound)
+	if !s.gate.rewound.CompareAndSwap(nil, &err) {
 		return
 	}
-	err := fmt.Errorf("it ends at sequence %d, %d was seen: %w", last, seen, ErrRewound)
-	s.gate.set(err)
 	s.log.Error("the stream went back", "last", last, "seen", seen)
-	s.conn.set(s.conn.reason()) // wakes the tails
+	s.conn.wake()
 }

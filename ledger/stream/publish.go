@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,12 +102,15 @@ func (f *Future) Wait(ctx context.Context) (uint64, error) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			f.p.forget(f)
-			select {
-			case <-f.done: // it was answered meanwhile
-			default:
+			if f.p.forget(f) {
 				return 0, fmt.Errorf("publish to %s: %w: %w", f.msg.Subject, ErrUnanswered, ctx.Err())
 			}
+			<-f.done // it is being answered just now
+		case <-f.p.s.ctx.Done():
+			if f.p.forget(f) {
+				return 0, fmt.Errorf("publish to %s: %w: %w", f.msg.Subject, ErrUnanswered, ErrClosed)
+			}
+			<-f.done
 		}
 		var busy *busyError
 		if !errors.As(f.err, &busy) {
@@ -135,30 +139,36 @@ type busyError struct{ apiError }
 type publisher struct {
 	s      *Stream
 	prefix string // of the subjects of answers, with the dot
-	ackOK  string // how a good answer begins
+	ackOK  []byte // how a good answer begins
 
 	mu      sync.Mutex
 	next    uint64
 	pending map[uint64]*Future
 }
 
-func newPublisher(s *Stream) (*publisher, error) {
-	p := &publisher{s: s, pending: map[uint64]*Future{}}
-	p.prefix = s.nc.NewInbox() + "."
-	p.ackOK = `{"stream":"` + s.cfg.Name + `", "seq":`
-	sub, err := s.nc.Subscribe(p.prefix+"*", p.answer)
+func newPublisher(s *Stream) *publisher {
+	return &publisher{s: s, pending: map[uint64]*Future{}, ackOK: []byte(`{"stream":"` + s.cfg.Name + `","seq":`)}
+}
+
+// start subscribes to answers once there is a connection.
+func (p *publisher) start() error {
+	p.prefix = p.s.nc.NewInbox() + "."
+	sub, err := p.s.nc.Subscribe(p.prefix+"*", p.answer)
 	if err != nil {
-		return nil, unavailable("subscribe to answers", err)
+		return unavailable("subscribe to answers", err)
 	}
 	// An answer must not be dropped because many came at once.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return nil, fmt.Errorf("subscribe to answers: %w", err)
+		return fmt.Errorf("subscribe to answers: %w", err)
 	}
-	s.running.Go(p.sweep)
-	return p, nil
+	p.s.running.Go(p.sweep)
+	return nil
 }
 
 func (p *publisher) send(m Msg, e expectation) (*Future, error) {
+	if err := p.s.checked(); err != nil {
+		return nil, err
+	}
 	f := &Future{p: p, msg: m, expect: e, seen: p.s.seen.Load(), until: time.Now().Add(p.s.cfg.AckTimeout), done: make(chan struct{})}
 	p.mu.Lock()
 	p.next++
@@ -218,8 +228,8 @@ func (p *publisher) judge(f *Future, m *nats.Msg) (uint64, error) {
 
 // parse reads an answer: {"stream":…,"seq":…} or {"error":…}.
 func (p *publisher) parse(f *Future, m *nats.Msg) (uint64, error) {
-	if rest, ok := strings.CutPrefix(string(m.Data), p.ackOK); ok && strings.HasSuffix(rest, "}") {
-		if seq, err := strconv.ParseUint(rest[:len(rest)-1], 10, 64); err == nil && seq > 0 {
+	if rest, ok := bytes.CutPrefix(m.Data, p.ackOK); ok && bytes.HasSuffix(rest, []byte("}")) {
+		if seq, err := strconv.ParseUint(string(rest[:len(rest)-1]), 10, 64); err == nil && seq > 0 {
 			return seq, nil
 		}
 	}
@@ -269,9 +279,6 @@ func (p *publisher) wrongLast(f *Future, e *apiError) error {
 
 // failAll ends what is pending: it may be stored or not.
 func (p *publisher) failAll(cause error) {
-	if p == nil {
-		return
-	}
 	p.mu.Lock()
 	pending := p.pending
 	p.pending = map[uint64]*Future{}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -20,8 +19,7 @@ const (
 	ownUser = "counterfoil"
 	// startPoll is how often a starting server is asked whether it is ready.
 	startPoll = 10 * time.Millisecond
-	// startTimeout bounds a start whose context has no deadline: recovery reads
-	// at most the blocks whose state was not written at the last stop.
+	// startTimeout bounds how long a server that runs may be unready.
 	startTimeout = 2 * time.Minute
 )
 
@@ -31,6 +29,8 @@ const (
 type embedded struct {
 	cfg      *Config
 	password string // of our own connection
+	damaged  string // where a store went that could not be used
+	onError  func() // called when the server logs an error
 
 	mu   sync.Mutex
 	srv  *server.Server // nil while there is none
@@ -79,54 +79,116 @@ func (e *embedded) options() (*server.Options, error) {
 	return o, nil
 }
 
-// start runs a server and waits until it is ready.
+// start runs a server and waits until it is ready. A store that the server
+// cannot use, or whose stream it cannot read, is moved out of the way: Heal
+// makes the stream again from the log, and nothing is deleted.
 func (e *embedded) start(ctx context.Context) error {
+	srv, err := e.launch(ctx)
+	if err == nil {
+		var found bool
+		if _, found, err = streamState(srv, e.cfg.Name); err == nil && !found && e.hasStream() {
+			err = errUnread
+		}
+	}
+	if errors.Is(err, errStore) {
+		if srv != nil {
+			shutdown(srv)
+		}
+		if err := e.setStoreAside(err); err != nil {
+			return err
+		}
+		srv, err = e.launch(ctx)
+	}
+	if err != nil {
+		if srv != nil {
+			shutdown(srv)
+		}
+		return err
+	}
+	e.use(srv)
+	return nil
+}
+
+var (
+	errStore  = errors.New("the store of the stream cannot be used")
+	errUnread = fmt.Errorf("%w: the server cannot read the stream that is in it", errStore)
+)
+
+// launch runs a server until it is ready. errStore is the error if JetStream
+// does not start.
+func (e *embedded) launch(ctx context.Context) (*server.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	o, err := e.options()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	srv, err := server.NewServer(o)
 	if err != nil {
-		return fmt.Errorf("embedded stream server: %w", err)
+		return nil, fmt.Errorf("embedded stream server: %w", err)
 	}
-	last := &lastError{next: e.cfg.Logger}
-	srv.SetLoggerV2(last, false, false, false)
-	srv.Start()
+	log := &serverLog{next: e.cfg.Logger, onError: e.onError}
+	srv.SetLoggerV2(log, false, false, false)
+	srv.Start() // reads the store
 	for {
-		if srv.ReadyForConnections(startPoll) && srv.JetStreamEnabled() {
-			break
+		fatal := log.fatal()
+		switch {
+		case !srv.JetStreamEnabled():
+			err = errors.Join(errStore, fatal)
+		case fatal != nil:
+			err = fatal
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		case srv.ReadyForConnections(startPoll):
+			return srv, nil
+		default:
+			continue
 		}
-		if err := ctx.Err(); err != nil || !srv.Running() {
-			srv.Shutdown()
-			srv.WaitForShutdown()
-			return fmt.Errorf("embedded stream server in %s did not start: %w", e.cfg.Dir, errors.Join(err, last.get()))
-		}
+		shutdown(srv)
+		return nil, fmt.Errorf("embedded stream server in %s did not start: %w", e.cfg.Dir, err)
 	}
+}
+
+// use makes srv the server that connections go to.
+func (e *embedded) use(srv *server.Server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.srv = srv
-	if !o.DontListen {
+	if e.cfg.ListenAddr != "" {
 		e.addr = srv.Addr().String()
 	}
-	return nil
+}
+
+// take takes the server out of use; nil if there is none.
+func (e *embedded) take() *server.Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	srv := e.srv
+	e.srv = nil
+	return srv
+}
+
+func (e *embedded) current() *server.Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.srv
+}
+
+func shutdown(srv *server.Server) {
+	srv.Shutdown()
+	srv.WaitForShutdown()
 }
 
 // stop ends the server within ctx.
 func (e *embedded) stop(ctx context.Context) error {
-	e.mu.Lock()
-	srv := e.srv
-	e.srv = nil
-	e.mu.Unlock()
+	srv := e.take()
 	if srv == nil {
 		return nil
 	}
 	done := make(chan struct{})
 	go func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		close(done)
+		defer close(done)
+		shutdown(srv)
 	}()
 	select {
 	case <-done:
@@ -136,7 +198,7 @@ func (e *embedded) stop(ctx context.Context) error {
 	}
 }
 
-var errNoServer = errors.New("the embedded stream server is restarting")
+var errNoServer = errors.New("the embedded stream server is not running")
 
 // InProcessConn connects to the current server.
 func (e *embedded) InProcessConn() (net.Conn, error) {
@@ -148,6 +210,7 @@ func (e *embedded) InProcessConn() (net.Conn, error) {
 	return e.srv.InProcessConn()
 }
 
+// url is where external consumers connect.
 func (e *embedded) url() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,43 +220,34 @@ func (e *embedded) url() string {
 	return "nats://" + e.addr
 }
 
-// lastError passes the server's log on and keeps the last error, since a server
-// that cannot start says why only there.
-type lastError struct {
-	next *slog.Logger
-	mu   sync.Mutex
-	err  error
+const account = "$G" // the only account
+
+// streamState asks a server, not a connection, what a stream holds.
+func streamState(srv *server.Server, name string) (st State, found bool, err error) {
+	d, err := srv.JszAccount(&server.JSzOptions{Account: account, Streams: true})
+	if err != nil {
+		return State{}, false, fmt.Errorf("streams of the embedded server: %w", err)
+	}
+	for _, s := range d.Streams {
+		if s.Name == name {
+			return State{First: s.State.FirstSeq, Last: s.State.LastSeq, Messages: s.State.Msgs, Deleted: uint64(s.State.NumDeleted)}, true, nil
+		}
+	}
+	return State{}, false, nil
 }
 
-func (l *lastError) get() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-func (l *lastError) keep(format string, v []any) string {
-	text := fmt.Sprintf(format, v...)
-	l.mu.Lock()
-	l.err = errors.New(text)
-	l.mu.Unlock()
-	return text
-}
-
-const serverLog = "stream server"
-
-func (l *lastError) Noticef(format string, v ...any) {
-	l.next.Debug(serverLog, "text", fmt.Sprintf(format, v...))
-}
-func (l *lastError) Debugf(format string, v ...any) {
-	l.next.Debug(serverLog, "text", fmt.Sprintf(format, v...))
-}
-func (l *lastError) Tracef(string, ...any) {}
-func (l *lastError) Warnf(format string, v ...any) {
-	l.next.Warn(serverLog, "text", fmt.Sprintf(format, v...))
-}
-func (l *lastError) Errorf(format string, v ...any) {
-	l.next.Error(serverLog, "text", l.keep(format, v))
-}
-func (l *lastError) Fatalf(format string, v ...any) {
-	l.next.Error(serverLog, "text", l.keep(format, v))
+// trouble is why the server cannot store, nil if nothing is known.
+func (e *embedded) trouble() error {
+	srv := e.current()
+	switch {
+	case srv == nil:
+		return errNoServer
+	case !srv.Running(), !srv.JetStreamEnabled():
+		return errors.New("the stream's server disabled itself")
+	}
+	h := srv.Healthz(&server.HealthzOptions{Account: account, Stream: e.cfg.Name})
+	if h.Status != "ok" {
+		return errors.New(h.Error)
+	}
+	return nil
 }

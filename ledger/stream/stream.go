@@ -143,8 +143,15 @@ type Stream struct {
 	nc  *nats.Conn
 	pub *publisher
 
-	seen atomic.Uint64 // highest sequence that was acknowledged or read
-	gate gate
+	seen     atomic.Uint64 // highest sequence that was acknowledged or read
+	gate     gate
+	maintain sync.Mutex    // held while the server restarts or the stream is healed
+	kick     chan struct{} // wakes the watch; capacity 1
+	trusted  atomic.Uint64 // reconnects up to which the stream was checked, external only
+
+	// hook is called before every step of a heal; an error ends it there. Nil
+	// but in tests.
+	hook func(step string) error
 
 	conn    connState
 	ctx     context.Context // ends with Close
@@ -163,9 +170,10 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("stream configuration: %w", err)
 	}
-	s := &Stream{cfg: cfg, log: cfg.Logger}
+	s := &Stream{cfg: cfg, log: cfg.Logger, kick: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.conn.init()
+	s.pub = newPublisher(s)
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
@@ -175,6 +183,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 		if s.emb, err = newEmbedded(&s.cfg); err != nil {
 			return nil, err
 		}
+		s.emb.onError = s.suspect
 		if err := s.emb.start(ctx); err != nil {
 			return nil, err
 		}
@@ -182,7 +191,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
-	if s.pub, err = newPublisher(s); err != nil {
+	if err := s.pub.start(); err != nil {
 		return nil, err
 	}
 	if err := s.assertConfig(ctx); err != nil {
@@ -208,14 +217,20 @@ func (s *Stream) Close(ctx context.Context) error {
 		if s.nc != nil {
 			s.nc.Close()
 		}
-		if s.pub != nil {
-			s.pub.failAll(ErrClosed)
-		}
+		s.pub.failAll(ErrClosed)
 		if s.emb != nil {
 			s.closed = s.emb.stop(ctx)
 		}
 	})
 	return s.closed
+}
+
+// step runs the hook.
+func (s *Stream) step(name string) error {
+	if s.hook == nil {
+		return nil
+	}
+	return s.hook(name)
 }
 
 // LastSeen is the highest sequence that was acknowledged or read; it costs

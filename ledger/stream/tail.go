@@ -118,7 +118,7 @@ func (t *Tail) stopped(ctx context.Context) error {
 	case t.s.ctx.Err() != nil:
 		return fmt.Errorf("tail at %d: %w", t.next, ErrClosed)
 	}
-	if err := t.s.gate.check(); errors.Is(err, ErrRewound) {
+	if err := t.s.gate.wentBack(); err != nil {
 		t.failed = err
 	}
 	if t.failed != nil {

@@ -61,8 +61,8 @@ type Commitment struct {
 	PayloadType string `json:"payloadType"`
 }
 
-// Attempt is the state and, from [Client.Attempt], the history of an attempt
-// (schemaVersion counterfoil.attempt.v1).
+// Attempt is the state and the history of an attempt (schemaVersion
+// counterfoil.attempt.v1).
 type Attempt struct {
 	SchemaVersion  string    `json:"schemaVersion"`
 	AttemptID      string    `json:"attemptId"`
@@ -79,19 +79,31 @@ type Attempt struct {
 	Source         Source    `json:"source"`
 	Stage          Stage     `json:"stage"`
 	TreeSize       uint64    `json:"treeSize"`
-	Receipts       []Receipt `json:"receipts,omitempty"`
+	Receipts       []Receipt `json:"receipts"`
+}
 
-	// In lists.
-	OccurredAt string `json:"occurredAt,omitempty"`
-	FirstIndex uint64 `json:"firstIndex,omitempty"`
-	LastIndex  uint64 `json:"lastIndex,omitempty"`
+// AttemptSummary is an attempt in a list.
+type AttemptSummary struct {
+	AttemptID  string  `json:"attemptId"`
+	State      string  `json:"state"`
+	Review     string  `json:"review,omitempty"`
+	InDoubt    bool    `json:"inDoubt,omitempty"`
+	Corrected  bool    `json:"corrected,omitempty"`
+	Revision   int64   `json:"revision"`
+	Subject    Subject `json:"subject"`
+	Tool       string  `json:"tool"`
+	AgentID    string  `json:"agentId"`
+	RuntimeID  string  `json:"runtimeId"`
+	OccurredAt string  `json:"occurredAt"` // of the attempt
+	FirstIndex uint64  `json:"firstIndex"` // leaf of its first event
+	LastIndex  uint64  `json:"lastIndex"`
 }
 
 // Attempts is one page of attempts (schemaVersion counterfoil.attempts.v1).
 type Attempts struct {
-	TreeSize      uint64    `json:"treeSize"` // that the page reflects
-	Attempts      []Attempt `json:"attempts"`
-	NextPageToken string    `json:"nextPageToken,omitempty"`
+	TreeSize      uint64           `json:"treeSize"` // that the page reflects
+	Attempts      []AttemptSummary `json:"attempts"`
+	NextPageToken string           `json:"nextPageToken,omitempty"`
 }
 
 // Receipts is one page of receipts (schemaVersion counterfoil.receipts.v1).

@@ -40,13 +40,13 @@ func (c *Client) Receipt(ctx context.Context, eventID string) (*Answer[Receipt],
 }
 
 // Attempts reads one page of attempts. The query holds state, tool, agent,
-// from, to, limit and pageToken as the API names them.
+// from, to, limit, order and pageToken as the API names them.
 func (c *Client) Attempts(ctx context.Context, query url.Values) (*Answer[Attempts], error) {
 	return get[Attempts](ctx, c, "/v1/attempts", query)
 }
 
 // Receipts reads one page of receipts. The query holds tool, agent, status,
-// lifecycle, kind, from, to, limit and pageToken as the API names them.
+// lifecycle, kind, from, to, limit, order and pageToken as the API names them.
 func (c *Client) Receipts(ctx context.Context, query url.Values) (*Answer[Receipts], error) {
 	return get[Receipts](ctx, c, "/v1/receipts", query)
 }

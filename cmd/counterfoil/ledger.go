@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"counterfoil/internal/app"
+	"counterfoil/internal/cli"
+)
+
+// ledger runs the real ledger behind the command line.
+type ledger struct{}
+
+func config(cfg cli.ServeConfig) app.Config {
+	return app.Config{
+		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,
+		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
+		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile,
+		Version: cli.Version(), Logger: cfg.Logger, Random: rand.Reader, Now: time.Now,
+	}
+}
+
+func (ledger) Serve(ctx context.Context, cfg cli.ServeConfig, ready func(cli.Ready) error) error {
+	return app.Serve(ctx, config(cfg), func(r app.Ready) error { return ready(cli.Ready(r)) })
+}
+
+func (ledger) Rebuild(ctx context.Context, cfg cli.ServeConfig) (cli.Rebuilt, error) {
+	r, err := app.Rebuild(ctx, config(cfg))
+	if err != nil {
+		return cli.Rebuilt{}, err
+	}
+	return cli.Rebuilt{TreeSize: r.TreeSize, Parked: r.Parked, ViewDigest: r.Digest}, nil
+}

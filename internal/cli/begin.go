@@ -1,0 +1,48 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (c *cli) beginCommand() *cobra.Command {
+	var wait string
+	cmd := &cobra.Command{
+		Use:   "begin",
+		Short: "Record an attempt, before the action leaves",
+		Long: `begin reads the body of an attempt from standard input and prints its receipt.
+
+The same source runtimeId and invocationId with the same content gives the same
+receipt, whenever it is sent. privateInput stays private: the ledger keeps a salted
+commitment, and the receipt's openings are given out this once.`,
+		Example: `  counterfoil begin < begin.json
+  counterfoil begin --wait published <<'JSON'
+  {"source":{"runtimeId":"run-1","agentId":"agent:a","invocationId":"call-1",
+             "protocol":"mcp/2025-11-25","implementation":"files@1.0.0"},
+   "occurredAt":"2026-07-28T00:00:00.000Z",
+   "action":{"name":"write_file","effectKind":"mcp.tools/call","effectMode":"destructive"},
+   "privateInput":{"path":"/tmp/x"}}
+  JSON`,
+		Args: want(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			stage, err := stageOf(wait)
+			if err != nil {
+				return err
+			}
+			cl, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			body, err := c.readBody("a begin")
+			if err != nil {
+				return err
+			}
+			a, err := cl.BeginRaw(cmd.Context(), body, stage)
+			if err != nil {
+				return err
+			}
+			return c.printRaw(a.Raw)
+		},
+	}
+	c.addClientFlags(cmd)
+	addWait(cmd, &wait)
+	return cmd
+}

@@ -1,0 +1,149 @@
+// Package cli is the command line of the program counterfoil, one file a
+// command.
+//
+// Data goes to stdout, talk to stderr. With --json stdout holds documents with a
+// schemaVersion and nothing else; a refusal is then a document too,
+// {"error":{"code","message","path"?,"hint"?}}. There is no colour.
+//
+// Exit codes:
+//
+//	0  done; for verify: verified
+//	1  refused or failed; for verify: not verified
+//	2  wrong usage; for verify: could not be judged
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// App is what the commands on a data directory need: serve, quickstart and
+// rebuild. The client commands need a running ledger alone.
+type App interface {
+	// Serve runs a ledger until ctx ends, which is no error. It calls ready
+	// once, when requests are answered; an error of ready stops the ledger and
+	// is returned.
+	Serve(ctx context.Context, cfg ServeConfig, ready func(Ready) error) error
+	// Rebuild makes the views anew from the log of a data directory that no
+	// ledger runs on. Only Data and Logger of the configuration are set.
+	Rebuild(ctx context.Context, cfg ServeConfig) (Rebuilt, error)
+}
+
+// Deps is what a program puts in.
+type Deps struct {
+	App App
+	// Verify is the command verify: its arguments without the program's and
+	// the command's name; it returns the exit code.
+	Verify func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
+}
+
+// Env is where the program runs.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv reads COUNTERFOIL_SERVER and COUNTERFOIL_TOKEN_FILE.
+	Getenv func(string) string
+	// Program is how the user calls this program, for the commands in hints.
+	Program string
+}
+
+// Run executes one command and returns the exit code.
+func Run(ctx context.Context, args []string, env Env, deps Deps) int {
+	c := &cli{env: env, deps: deps}
+	root := c.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	var usage *usageError
+	if !c.started && !errors.As(err, &usage) {
+		err = &usageError{err: err, hint: c.env.Program + " --help"} // the command line did not fit
+	}
+	return c.report(err)
+}
+
+// cli is one execution of the program.
+type cli struct {
+	env  Env
+	deps Deps
+
+	client  clientFlags
+	started bool // a command has begun: what fails now is no matter of usage
+	json    bool // the command that runs was asked for JSON
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "counterfoil",
+		Short: "An evidence ledger for AI-agent platforms",
+		Long: `counterfoil keeps evidence of what AI agents do: every attempt, outcome, reversal,
+reconciliation and review becomes a leaf of a Merkle log, and a receipt that anyone
+can verify offline.
+
+Exit codes: 0 done or verified, 1 refused, failed or not verified, 2 wrong usage or
+could not be judged.`,
+		Example: `  counterfoil quickstart            # see it work, in ./counterfoil-data
+  counterfoil serve                 # run a ledger
+  counterfoil record session.jsonl  # record an MCP session
+  counterfoil list --state failed`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          c.groupArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err: err, hint: cmd.CommandPath() + " --help"}
+	})
+	root.AddGroup(
+		&cobra.Group{ID: groupLedger, Title: "Run a ledger:"},
+		&cobra.Group{ID: groupRecord, Title: "Record:"},
+		&cobra.Group{ID: groupRead, Title: "Read and verify:"},
+	)
+	for _, g := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand()}},
+		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.recordCommand()}},
+		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand()}},
+		{"", []*cobra.Command{c.versionCommand()}},
+	} {
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetIn(c.env.Stdin)
+	root.SetOut(c.env.Stdout)
+	root.SetErr(c.env.Stderr)
+	root.InitDefaultCompletionCmd() // after its output is set
+	c.markStart(root)
+	return root
+}
+
+const (
+	groupLedger = "ledger"
+	groupRecord = "record"
+	groupRead   = "read"
+)
+
+// markStart lets every command say that it has begun.
+func (c *cli) markStart(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			c.started = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		c.markStart(sub)
+	}
+}

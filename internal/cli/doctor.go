@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"counterfoil/internal/client"
+)
+
+func (c *cli) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Ask a ledger how it is, and what to do next",
+		Long: `doctor shows the ledger's own checks with the next step for each that fails. It exits
+with 1 unless the ledger takes events now. A failing check is about storage or
+connections; it is never a judgement on evidence.`,
+		Example: `  counterfoil doctor
+  counterfoil doctor --json`,
+		Args: want(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			a, err := cl.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.json {
+				err = c.printRaw(a.Raw)
+			} else {
+				err = c.showStatus(cl.Server(), &a.Value)
+			}
+			if err == nil && !a.Value.Ready {
+				err = exitCode(exitFailed)
+			}
+			return err
+		},
+	}
+	c.addClientFlags(cmd)
+	return cmd
+}
+
+func (c *cli) showStatus(server string, s *client.Status) error {
+	ready := "ready"
+	if !s.Ready {
+		ready = "not ready: it takes no events now"
+	}
+	err := pairs(c.env.Stdout,
+		"ledger", server,
+		"origin", s.Origin,
+		"tenant", s.Tenant,
+		"version", s.Version,
+		"durability", s.Durability,
+		"stream", fmt.Sprintf("%d messages", s.StreamLast),
+		"log", fmt.Sprintf("%d durable leaves, %d published, %d in the views", s.LogSize, s.PublishedSize, s.ViewSize),
+		"parked", fmt.Sprintf("%d leaves that do not count", s.Parked),
+		"state", ready,
+	)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"check", "result", "detail"}}
+	for _, ch := range s.Checks {
+		result := "ok"
+		if !ch.OK {
+			result = "FAILS"
+		}
+		rows = append(rows, []string{ch.Name, result, ch.Detail})
+	}
+	fmt.Fprintln(c.env.Stdout)
+	if err := table(c.env.Stdout, rows); err != nil {
+		return err
+	}
+	for _, ch := range s.Checks {
+		if !ch.OK && ch.Hint != "" {
+			c.say("hint: %s: %s", plain(ch.Name), plain(ch.Hint))
+		}
+	}
+	return nil
+}

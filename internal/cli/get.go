@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"counterfoil/internal/client"
+)
+
+func (c *cli) getCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ATTEMPT_ID|EVENT_ID",
+		Short: "Show an attempt with its events, or one receipt",
+		Long: `get shows an attempt (att_…) with all its receipts, or the receipt of one event
+(evt_…). What was acknowledged is shown at once, with its true stage.`,
+		Example: `  counterfoil get att_00112233445566778899aabbccddeeff
+  counterfoil get evt_… --json`,
+		Args: want(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := args[0]
+			isAttempt := strings.HasPrefix(id, "att_")
+			if !isAttempt && !strings.HasPrefix(id, "evt_") {
+				return usagef("an id starts with att_ or evt_; "+c.env.Program+" list shows some", "%q is neither an attempt nor an event", id)
+			}
+			cl, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			if isAttempt {
+				a, err := cl.Attempt(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				if c.json {
+					return c.printRaw(a.Raw)
+				}
+				return c.showAttempt(&a.Value)
+			}
+			r, err := cl.Receipt(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printRaw(r.Raw)
+			}
+			return c.showReceipt(&r.Value)
+		},
+	}
+	c.addClientFlags(cmd)
+	return cmd
+}
+
+func (c *cli) showAttempt(a *client.Attempt) error {
+	err := pairs(c.env.Stdout,
+		"attempt", a.AttemptID,
+		"state", stateOf(a.State, a.InDoubt, a.Corrected, a.Review),
+		"action", actionOf(a.Action),
+		"agent", a.Source.AgentID,
+		"source", a.Source.RuntimeID+" invocation "+a.Source.InvocationID,
+		"protocol", a.Source.Protocol,
+		"server", a.Source.Implementation,
+		"stage", fmt.Sprintf("%s, newest checkpoint at %d leaves", a.Stage, a.TreeSize),
+	)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"rev", "leaf", "lifecycle", "status", "reasons", "occurred", "stage", "event"}}
+	var codes []string
+	for i := range a.Receipts {
+		r := &a.Receipts[i]
+		rows = append(rows, []string{fmt.Sprint(r.Revision), utoa(r.LeafIndex), r.Lifecycle, r.Action.Status, strings.Join(r.ReasonCodes, ","), r.OccurredAt, string(r.Stage), r.EventID})
+		codes = append(codes, r.ClaimBoundary)
+	}
+	fmt.Fprintln(c.env.Stdout)
+	if err := table(c.env.Stdout, rows); err != nil {
+		return err
+	}
+	return boundaries(c.env.Stdout, codes...)
+}
+
+// stateOf words the state of an attempt with what qualifies it.
+func stateOf(state string, inDoubt, corrected bool, review string) string {
+	if inDoubt {
+		state += ", in doubt"
+	}
+	if corrected {
+		state += ", corrected"
+	}
+	if review != "" {
+		state += ", reviewed: " + review
+	}
+	return state
+}
+
+func actionOf(a client.Action) string {
+	return fmt.Sprintf("%s (%s, %s)", a.Name, a.EffectKind, a.EffectMode)
+}
+
+func (c *cli) showReceipt(r *client.Receipt) error {
+	skew := ""
+	if r.ClockSkew {
+		skew = "the two times are more than 60 s apart; the order is the leaf index"
+	}
+	stage := string(r.Stage)
+	if r.TreeSize > 0 {
+		stage += fmt.Sprintf(", in the tree of %d leaves", r.TreeSize)
+	}
+	err := pairs(c.env.Stdout,
+		"event", r.EventID,
+		"type", r.EventType,
+		"attempt", r.AttemptID,
+		"revision", fmt.Sprint(r.Revision),
+		"status", r.Action.Status,
+		"reasons", strings.Join(r.ReasonCodes, ", "),
+		"action", actionOf(r.Action),
+		"agent", r.Source.AgentID,
+		"source", r.Source.RuntimeID+" invocation "+r.Source.InvocationID,
+		"assurance", r.SourceAttestation.Level+", "+r.SourceAttestation.Status,
+		"occurred", r.OccurredAt,
+		"captured", r.CapturedAt,
+		"clocks", skew,
+		"ledger", r.Ledger,
+		"leaf", utoa(r.LeafIndex),
+		"stage", stage,
+		"digest", r.Commitment.Digest,
+	)
+	if err != nil {
+		return err
+	}
+	return boundaries(c.env.Stdout, r.ClaimBoundary)
+}

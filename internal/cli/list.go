@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"counterfoil/internal/client"
+)
+
+// maxPage is the ledger's bound on a page.
+const maxPage = 256
+
+type listFlags struct {
+	tool, agent, status, state, lifecycle, kind string
+	from, to, pageToken                         string
+	limit                                       int
+	open, unknown, newest                       bool
+}
+
+func (c *cli) listCommand() *cobra.Command {
+	var f listFlags
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List attempts, or events by status and lifecycle",
+		Long: `list shows attempts with the state they are in now. With --status, --lifecycle or
+--kind it shows the receipts of single events instead.
+
+An attempt without an outcome is open, which proves nothing; an unknown outcome is not
+a failed one. Every answer says which tree size it reflects.`,
+		Example: `  counterfoil list --state failed
+  counterfoil list --open --tool write_file
+  counterfoil list --lifecycle outcome --status failed --from 2026-07-01 --json
+  counterfoil list --unknown --limit 256`,
+		Args: want(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query, receipts, err := f.query()
+			if err != nil {
+				return err
+			}
+			cl, err := c.connect(false)
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			if receipts {
+				a, err := cl.Receipts(cmd.Context(), query)
+				if err != nil {
+					return err
+				}
+				if c.json {
+					return c.printRaw(a.Raw)
+				}
+				return c.showReceipts(&a.Value)
+			}
+			a, err := cl.Attempts(cmd.Context(), query)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printRaw(a.Raw)
+			}
+			return c.showAttempts(&a.Value)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.tool, "tool", "", "name of the action")
+	fl.StringVar(&f.agent, "agent", "", "agent id")
+	fl.StringVar(&f.state, "state", "", "state of the attempt: open, unknown, succeeded, failed, …")
+	fl.BoolVar(&f.open, "open", false, "short for --state open")
+	fl.BoolVar(&f.unknown, "unknown", false, "short for --state unknown")
+	fl.StringVar(&f.status, "status", "", "status of the event: requested, succeeded, failed, …")
+	fl.StringVar(&f.lifecycle, "lifecycle", "", "attempt, outcome, reversal, reconciliation or review")
+	fl.StringVar(&f.kind, "kind", "", "subject kind, such as tool_action")
+	fl.StringVar(&f.from, "from", "", "first time at which it occurred, RFC 3339 or a day")
+	fl.StringVar(&f.to, "to", "", "end of the time in which it occurred, RFC 3339 or a day")
+	fl.IntVar(&f.limit, "limit", 50, "rows of a page, 1 to "+strconv.Itoa(maxPage))
+	fl.BoolVar(&f.newest, "newest", false, "newest first")
+	fl.StringVar(&f.pageToken, "page-token", "", "go on where a page ended")
+	complete(cmd, "lifecycle", "attempt", "outcome", "reversal", "reconciliation", "review")
+	complete(cmd, "state", "open", "unknown", "succeeded", "failed", "not_started", "reversed", "confirmed_committed", "confirmed_absent", "contradicted")
+	c.addClientFlags(cmd)
+	return cmd
+}
+
+// query words the flags for the API, and says whether they are about events.
+func (f *listFlags) query() (query url.Values, receipts bool, err error) {
+	receipts = f.status != "" || f.lifecycle != "" || f.kind != ""
+	states := 0
+	for word, set := range map[string]bool{f.state: f.state != "", "open": f.open, "unknown": f.unknown} {
+		if set {
+			f.state = word
+			states++
+		}
+	}
+	if states > 1 {
+		return nil, false, usagef("leave one out", "--state, --open and --unknown exclude each other")
+	}
+	if receipts && states > 0 {
+		return nil, false, usagef("leave one out", "a state belongs to an attempt; --status, --lifecycle and --kind to an event")
+	}
+	if f.limit < 1 || f.limit > maxPage {
+		return nil, false, usagef("go on with --page-token", "--limit %d is not within 1 to %d", f.limit, maxPage)
+	}
+	for name, t := range map[string]*string{"from": &f.from, "to": &f.to} {
+		if *t != "" {
+			if *t, err = timeFlag(name, *t); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	query = url.Values{"limit": {strconv.Itoa(f.limit)}}
+	if f.newest {
+		query.Set("order", "newest")
+	}
+	for name, v := range map[string]string{"tool": f.tool, "agent": f.agent, "status": f.status, "state": f.state, "lifecycle": f.lifecycle,
+		"kind": f.kind, "from": f.from, "to": f.to, "pageToken": f.pageToken} {
+		if v != "" {
+			query.Set(name, v)
+		}
+	}
+	return query, receipts, nil
+}
+
+func (c *cli) showAttempts(page *client.Attempts) error {
+	rows := [][]string{{"attempt", "state", "tool", "agent", "occurred", "leaves"}}
+	for i := range page.Attempts {
+		a := &page.Attempts[i]
+		leaves := utoa(a.FirstIndex)
+		if a.LastIndex > a.FirstIndex {
+			leaves += "…" + utoa(a.LastIndex)
+		}
+		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), a.Tool, a.AgentID, a.OccurredAt, leaves})
+	}
+	return c.showPage(rows, "attempt", page.TreeSize, page.NextPageToken)
+}
+
+func (c *cli) showReceipts(page *client.Receipts) error {
+	rows := [][]string{{"leaf", "lifecycle", "status", "tool", "agent", "occurred", "attempt", "event"}}
+	for i := range page.Receipts {
+		r := &page.Receipts[i]
+		rows = append(rows, []string{utoa(r.LeafIndex), r.Lifecycle, r.Action.Status, r.Action.Name, r.Source.AgentID, r.OccurredAt, r.AttemptID, r.EventID})
+	}
+	return c.showPage(rows, "event", page.TreeSize, page.NextPageToken)
+}
+
+func (c *cli) showPage(rows [][]string, what string, treeSize uint64, next string) error {
+	n := len(rows) - 1
+	if n > 0 {
+		if err := table(c.env.Stdout, rows); err != nil {
+			return err
+		}
+	}
+	if n != 1 {
+		what += "s"
+	}
+	c.say("%s at tree size %d", fmt.Sprintf("%d %s", n, what), treeSize)
+	if next != "" {
+		c.say("hint: there are more: --page-token %s", plain(next))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+// ServeConfig says how to run a ledger. Empty fields have the ledger's
+// defaults.
+type ServeConfig struct {
+	Data                      string // data directory
+	Origin                    string // name of the log, chosen once
+	Tenant                    string // chosen once
+	Listen                    string // address of the HTTP API
+	AllowRemote               bool   // admit an address that is not loopback
+	Durability                string // hardened or balanced
+	NATS                      string // URL of an external NATS
+	NATSCreds                 string // its credentials file
+	NATSListen                string // address for read-only stream consumers
+	EventKeyID, EventSeedFile string // another event key than the data directory's
+	Logger                    *slog.Logger
+}
+
+// Ready is what a ledger that has started says of itself.
+type Ready struct {
+	Listening string // base URL
+	Data      string // data directory, absolute
+	Origin    string // name of the log
+}
+
+// readyLine is the line that serve prints.
+type readyLine struct {
+	Listening string `json:"listening"`
+	Data      string `json:"data"`
+	Origin    string `json:"origin"`
+}
+
+func (c *cli) serveCommand() *cobra.Command {
+	var cfg ServeConfig
+	var level string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a ledger",
+		Long: `serve runs a ledger in a data directory, which it creates at first start, until it is
+told to stop (SIGINT or SIGTERM; a second one ends it at once). When requests are
+answered it prints one JSON line {"listening","data","origin"}. Logs are JSON lines on
+stderr. The bearer token is in DIR/token.
+
+The profile hardened answers when the leaf of an event is flushed to the disk. The
+profile balanced answers when the stream has it, and a power loss can then cost events
+that were accepted and not logged yet; neither can promise what the hardware does not.`,
+		Example: `  counterfoil serve
+  counterfoil serve --data /var/lib/counterfoil --origin example.com/ledger
+  counterfoil serve --nats tls://nats.example:4222 --nats-creds ledger.creds`,
+		Args: want(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if cfg.Logger, err = c.logger(level); err != nil {
+				return err
+			}
+			return c.deps.App.Serve(cmd.Context(), cfg, func(r Ready) error {
+				return c.printJSON(readyLine(r))
+			})
+		},
+	}
+	c.addServeFlags(cmd, &cfg)
+	f := cmd.Flags()
+	f.StringVar(&cfg.Origin, "origin", "", "name of the log, like example.com/ledger; chosen once, at first start (default: a random one)")
+	f.StringVar(&cfg.Tenant, "tenant", "", "tenant of all events; chosen once, at first start")
+	f.BoolVar(&cfg.AllowRemote, "allow-remote", false, "admit addresses that are not loopback, behind something that encrypts")
+	f.StringVar(&cfg.Durability, "durability", "", "hardened or balanced (default hardened)")
+	f.StringVar(&cfg.NATS, "nats", "", "URL of an external NATS with JetStream (default: one in this process)")
+	f.StringVar(&cfg.NATSCreds, "nats-creds", "", "credentials file for --nats")
+	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
+	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
+	f.StringVar(&cfg.EventSeedFile, "event-seed-file", "", "file with the seed of --event-key-id")
+	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	complete(cmd, "durability", "hardened", "balanced")
+	complete(cmd, "log-level", "debug", "info", "warn", "error")
+	return cmd
+}
+
+func (c *cli) addServeFlags(cmd *cobra.Command, cfg *ServeConfig) {
+	addData(cmd, &cfg.Data)
+	cmd.Flags().StringVar(&cfg.Listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8480; port 0 chooses one)")
+}
+
+// logger writes JSON lines to stderr.
+func (c *cli) logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log-level debug, info, warn or error", "unknown log level %q", level)
+	}
+	return slog.New(slog.NewJSONHandler(c.env.Stderr, &slog.HandlerOptions{Level: l})), nil
+}

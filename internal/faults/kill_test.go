@@ -170,9 +170,9 @@ func TestCaseGracefulStop_ThousandInFlight(t *testing.T) {
 			}
 		})
 	}
-	time.AfterFunc(60*time.Millisecond, func() { _ = p.cmd.Process.Signal(syscall.SIGTERM) })
+	time.AfterFunc(60*time.Millisecond, p.stop)
 	wg.Wait()
-	p.stop()
+	<-p.ended
 	q := start(t, dir)
 	got.check(t, q)
 	t.Logf("%d of 1000 acknowledged", len(got.all))

@@ -1,0 +1,155 @@
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// KeySize is the length of an attempt's key in bytes.
+const KeySize = 32
+
+const maxAttemptID = 128
+
+// States in a k row. Both contents have the same length.
+const (
+	stateLive   byte = 1
+	stateErased byte = 2
+)
+
+// Put stores the key of an attempt. Storing the same key again is no error;
+// another key for the same attempt is [ErrConflict], any key for an erased
+// attempt [ErrErased]. See [Vault.Sync] for durability.
+func (v *Vault) Put(attemptID string, key [KeySize]byte) error {
+	if err := checkAttemptID(attemptID); err != nil {
+		return err
+	}
+	before := v.erasureCount()
+	name := row(rowKey, v.seal.attempt(attemptID))
+	sealed, err := v.sealState(name, stateLive, key)
+	if err != nil {
+		return fmt.Errorf("keep key of %s: %w", attemptID, err)
+	}
+	err = v.do(&op{
+		rows: []kv{{name, sealed}},
+		check: func(txn *badger.Txn) (bool, error) {
+			have, err := v.readState(txn, name)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				return false, nil
+			case err != nil:
+				return false, err
+			case have != key:
+				return false, ErrConflict
+			}
+			return true, nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("keep key of %s: %w", attemptID, err)
+	}
+	v.remember(attemptID, key, before)
+	return nil
+}
+
+// Key gives the key of an attempt: [ErrNotFound] if there is none, [ErrErased]
+// if it was erased.
+func (v *Vault) Key(attemptID string) ([KeySize]byte, error) {
+	if err := checkAttemptID(attemptID); err != nil {
+		return [KeySize]byte{}, err
+	}
+	if key, ok := v.cache.Get(attemptID); ok {
+		if err := v.enter(); err != nil {
+			return [KeySize]byte{}, fmt.Errorf("key of %s: %w", attemptID, err)
+		}
+		v.leave()
+		return key, nil
+	}
+	before := v.erasureCount()
+	var key [KeySize]byte
+	err := v.view(func(txn *badger.Txn) (err error) {
+		key, err = v.readState(txn, row(rowKey, v.seal.attempt(attemptID)))
+		return err
+	})
+	if err != nil {
+		return [KeySize]byte{}, fmt.Errorf("key of %s: %w", attemptID, err)
+	}
+	v.remember(attemptID, key, before)
+	return key, nil
+}
+
+// remember caches a key unless something was erased since before: the key may
+// have been read just before its own erasure.
+func (v *Vault) remember(attemptID string, key [KeySize]byte, before uint64) {
+	v.cacheMu.Lock()
+	defer v.cacheMu.Unlock()
+	if v.erasures == before {
+		v.cache.Add(strings.Clone(attemptID), key)
+	}
+}
+
+func (v *Vault) forget(attemptID string) {
+	v.cacheMu.Lock()
+	defer v.cacheMu.Unlock()
+	v.erasures++
+	v.cache.Remove(attemptID)
+}
+
+func (v *Vault) erasureCount() uint64 {
+	v.cacheMu.Lock()
+	defer v.cacheMu.Unlock()
+	return v.erasures
+}
+
+func (v *Vault) sealState(name []byte, state byte, key [KeySize]byte) ([]byte, error) {
+	return v.seal.lock(v.seal.rows, name, append([]byte{state}, key[:]...))
+}
+
+// readState gives the key in a k row, [ErrNotFound] or [ErrErased].
+func (v *Vault) readState(txn *badger.Txn, name []byte) (key [KeySize]byte, err error) {
+	sealed, err := get(txn, name)
+	if err != nil {
+		return key, err
+	}
+	content, err := v.seal.unlock(v.seal.rows, name, sealed)
+	if err != nil {
+		return key, err
+	}
+	if len(content) != 1+KeySize {
+		return key, fmt.Errorf("%w: a key row has %d bytes", ErrCorrupt, len(content))
+	}
+	switch content[0] {
+	case stateLive:
+		return [KeySize]byte(content[1:]), nil
+	case stateErased:
+		return key, ErrErased
+	}
+	return key, fmt.Errorf("%w: a key row has state %d", ErrCorrupt, content[0])
+}
+
+// get reads a row; [ErrNotFound] if there is none.
+func get(txn *badger.Txn, name []byte) ([]byte, error) {
+	item, err := txn.Get(name)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, ErrNotFound
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: read: %w", ErrCorrupt, err)
+	}
+	val, err := item.ValueCopy(nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: read: %w", ErrCorrupt, err)
+	}
+	return val, nil
+}
+
+func checkAttemptID(id string) error {
+	if id == "" {
+		return fmt.Errorf("%w: empty attempt id", ErrInvalid)
+	}
+	if len(id) > maxAttemptID {
+		return fmt.Errorf("%w: attempt id of %d bytes, at most %d", ErrTooLarge, len(id), maxAttemptID)
+	}
+	return nil
+}

@@ -214,14 +214,16 @@ type AttemptSummary struct {
 	Corrected      bool                   `protobuf:"varint,8,opt,name=corrected,proto3" json:"corrected,omitempty"`
 	Revision       int64                  `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	Subject        *Subject               `protobuf:"bytes,10,opt,name=subject,proto3" json:"subject,omitempty"`
-	Action         *Action                `protobuf:"bytes,11,opt,name=action,proto3" json:"action,omitempty"`
-	Source         *ReceiptSource         `protobuf:"bytes,12,opt,name=source,proto3" json:"source,omitempty"`
-	// Leaf index of the attempt's first event.
-	FirstIndex uint64 `protobuf:"varint,13,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
-	// Leaf index of its newest event.
-	LastIndex uint64 `protobuf:"varint,14,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// Name of the action.
+	Tool      string `protobuf:"bytes,11,opt,name=tool,proto3" json:"tool,omitempty"`
+	AgentId   string `protobuf:"bytes,12,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	RuntimeId string `protobuf:"bytes,13,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
 	// Of the first event.
-	OccurredAt    string `protobuf:"bytes,15,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	OccurredAt string `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
+	// Leaf index of the attempt's first event.
+	FirstIndex uint64 `protobuf:"varint,15,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
+	// Leaf index of its newest event.
+	LastIndex     uint64 `protobuf:"varint,16,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,18 +328,32 @@ func (x *AttemptSummary) GetSubject() *Subject {
 	return nil
 }
 
-func (x *AttemptSummary) GetAction() *Action {
+func (x *AttemptSummary) GetTool() string {
 	if x != nil {
-		return x.Action
+		return x.Tool
 	}
-	return nil
+	return ""
 }
 
-func (x *AttemptSummary) GetSource() *ReceiptSource {
+func (x *AttemptSummary) GetAgentId() string {
 	if x != nil {
-		return x.Source
+		return x.AgentId
 	}
-	return nil
+	return ""
+}
+
+func (x *AttemptSummary) GetRuntimeId() string {
+	if x != nil {
+		return x.RuntimeId
+	}
+	return ""
+}
+
+func (x *AttemptSummary) GetOccurredAt() string {
+	if x != nil {
+		return x.OccurredAt
+	}
+	return ""
 }
 
 func (x *AttemptSummary) GetFirstIndex() uint64 {
@@ -352,13 +368,6 @@ func (x *AttemptSummary) GetLastIndex() uint64 {
 		return x.LastIndex
 	}
 	return 0
-}
-
-func (x *AttemptSummary) GetOccurredAt() string {
-	if x != nil {
-		return x.OccurredAt
-	}
-	return ""
 }
 
 var File_counterfoil_v1_attempt_proto protoreflect.FileDescriptor
@@ -384,7 +393,7 @@ const file_counterfoil_v1_attempt_proto_rawDesc = "" +
 	"\x06source\x18\r \x01(\v2\x1d.counterfoil.v1.ReceiptSourceR\x06source\x12\x14\n" +
 	"\x05stage\x18\x0e \x01(\tR\x05stage\x12\x1b\n" +
 	"\ttree_size\x18\x0f \x01(\x04R\btreeSize\x123\n" +
-	"\breceipts\x18\x10 \x03(\v2\x17.counterfoil.v1.ReceiptR\breceipts\"\x8b\x04\n" +
+	"\breceipts\x18\x10 \x03(\v2\x17.counterfoil.v1.ReceiptR\breceipts\"\xf2\x03\n" +
 	"\x0eAttemptSummary\x12\x1d\n" +
 	"\n" +
 	"attempt_id\x18\x01 \x01(\tR\tattemptId\x12\x14\n" +
@@ -397,15 +406,17 @@ const file_counterfoil_v1_attempt_proto_rawDesc = "" +
 	"\tcorrected\x18\b \x01(\bR\tcorrected\x12\x1a\n" +
 	"\brevision\x18\t \x01(\x03R\brevision\x121\n" +
 	"\asubject\x18\n" +
-	" \x01(\v2\x17.counterfoil.v1.SubjectR\asubject\x12.\n" +
-	"\x06action\x18\v \x01(\v2\x16.counterfoil.v1.ActionR\x06action\x125\n" +
-	"\x06source\x18\f \x01(\v2\x1d.counterfoil.v1.ReceiptSourceR\x06source\x12\x1f\n" +
-	"\vfirst_index\x18\r \x01(\x04R\n" +
+	" \x01(\v2\x17.counterfoil.v1.SubjectR\asubject\x12\x12\n" +
+	"\x04tool\x18\v \x01(\tR\x04tool\x12\x19\n" +
+	"\bagent_id\x18\f \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"runtime_id\x18\r \x01(\tR\truntimeId\x12\x1f\n" +
+	"\voccurred_at\x18\x0e \x01(\tR\n" +
+	"occurredAt\x12\x1f\n" +
+	"\vfirst_index\x18\x0f \x01(\x04R\n" +
 	"firstIndex\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x0e \x01(\x04R\tlastIndex\x12\x1f\n" +
-	"\voccurred_at\x18\x0f \x01(\tR\n" +
-	"occurredAtB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
+	"last_index\x18\x10 \x01(\x04R\tlastIndexB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
 
 var (
 	file_counterfoil_v1_attempt_proto_rawDescOnce sync.Once
@@ -434,13 +445,11 @@ var file_counterfoil_v1_attempt_proto_depIdxs = []int32{
 	4, // 2: counterfoil.v1.Attempt.source:type_name -> counterfoil.v1.ReceiptSource
 	5, // 3: counterfoil.v1.Attempt.receipts:type_name -> counterfoil.v1.Receipt
 	2, // 4: counterfoil.v1.AttemptSummary.subject:type_name -> counterfoil.v1.Subject
-	3, // 5: counterfoil.v1.AttemptSummary.action:type_name -> counterfoil.v1.Action
-	4, // 6: counterfoil.v1.AttemptSummary.source:type_name -> counterfoil.v1.ReceiptSource
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_attempt_proto_init() }

@@ -657,14 +657,16 @@ type ListAttemptsRequest struct {
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// source.agent_id.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Range of occurred_at of the first event: from inclusive, to exclusive.
+	// Range of occurred_at of the first event: from included, to not.
 	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	To   string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
-	// At most 256; 0 asks for the default.
-	PageSize uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// oldest (the default) or newest: which comes first.
+	Order string `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
+	// 1 to 256; 0 asks for the default.
+	Limit uint32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_page_token of the page before, with the same filters. Tokens survive
 	// restarts.
-	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,9 +736,16 @@ func (x *ListAttemptsRequest) GetTo() string {
 	return ""
 }
 
-func (x *ListAttemptsRequest) GetPageSize() uint32 {
+func (x *ListAttemptsRequest) GetOrder() string {
 	if x != nil {
-		return x.PageSize
+		return x.Order
+	}
+	return ""
+}
+
+func (x *ListAttemptsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
 	}
 	return 0
 }
@@ -907,19 +916,23 @@ type ListReceiptsRequest struct {
 	// Name of the action.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// source.agent_id.
-	Agent     string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	Status    string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	Lifecycle string `protobuf:"bytes,4,opt,name=lifecycle,proto3" json:"lifecycle,omitempty"`
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// source.runtime_id.
+	Runtime   string `protobuf:"bytes,3,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Status    string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	Lifecycle string `protobuf:"bytes,5,opt,name=lifecycle,proto3" json:"lifecycle,omitempty"`
 	// Subject kind.
-	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Range of occurred_at: from inclusive, to exclusive.
-	From string `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
-	To   string `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
-	// At most 256; 0 asks for the default.
-	PageSize uint32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	Kind string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Range of occurred_at: from included, to not.
+	From string `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	To   string `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	// oldest (the default) or newest: which comes first.
+	Order string `protobuf:"bytes,9,opt,name=order,proto3" json:"order,omitempty"`
+	// 1 to 256; 0 asks for the default.
+	Limit uint32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_page_token of the page before, with the same filters. Tokens survive
 	// restarts.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken     string `protobuf:"bytes,11,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -968,6 +981,13 @@ func (x *ListReceiptsRequest) GetAgent() string {
 	return ""
 }
 
+func (x *ListReceiptsRequest) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
 func (x *ListReceiptsRequest) GetStatus() string {
 	if x != nil {
 		return x.Status
@@ -1003,9 +1023,16 @@ func (x *ListReceiptsRequest) GetTo() string {
 	return ""
 }
 
-func (x *ListReceiptsRequest) GetPageSize() uint32 {
+func (x *ListReceiptsRequest) GetOrder() string {
 	if x != nil {
-		return x.PageSize
+		return x.Order
+	}
+	return ""
+}
+
+func (x *ListReceiptsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
 	}
 	return 0
 }
@@ -1317,13 +1344,15 @@ type StreamEventsResponse struct {
 	LeafIndex uint64                 `protobuf:"varint,1,opt,name=leaf_index,json=leafIndex,proto3" json:"leaf_index,omitempty"`
 	// RFC 6962 leaf hash, 32 bytes: SHA-256 of a zero byte and the leaf.
 	LeafHash []byte `protobuf:"bytes,2,opt,name=leaf_hash,json=leafHash,proto3" json:"leaf_hash,omitempty"`
-	// Bytes of the leaf as they stand in the log: canonical JSON of a Record,
-	// unless parked_reason says that they are not.
-	Leaf []byte `protobuf:"bytes,3,opt,name=leaf,proto3" json:"leaf,omitempty"`
-	// Why no view counts this leaf; empty for a good one.
-	ParkedReason string `protobuf:"bytes,4,opt,name=parked_reason,json=parkedReason,proto3" json:"parked_reason,omitempty"`
-	// Published size when the leaf was sent.
-	TreeSize      uint64 `protobuf:"varint,5,opt,name=tree_size,json=treeSize,proto3" json:"tree_size,omitempty"`
+	// Id of the event; absent for a parked leaf.
+	EventId string `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Bytes of the leaf as they stand in the log: canonical JSON of a Record.
+	// Absent for a parked leaf.
+	Record []byte `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	// Why no view counts this leaf; absent for a good one.
+	Parked string `protobuf:"bytes,5,opt,name=parked,proto3" json:"parked,omitempty"`
+	// Size of the checkpoint that covers the leaf.
+	TreeSize      uint64 `protobuf:"varint,6,opt,name=tree_size,json=treeSize,proto3" json:"tree_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1372,16 +1401,23 @@ func (x *StreamEventsResponse) GetLeafHash() []byte {
 	return nil
 }
 
-func (x *StreamEventsResponse) GetLeaf() []byte {
+func (x *StreamEventsResponse) GetEventId() string {
 	if x != nil {
-		return x.Leaf
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *StreamEventsResponse) GetRecord() []byte {
+	if x != nil {
+		return x.Record
 	}
 	return nil
 }
 
-func (x *StreamEventsResponse) GetParkedReason() string {
+func (x *StreamEventsResponse) GetParked() string {
 	if x != nil {
-		return x.ParkedReason
+		return x.Parked
 	}
 	return ""
 }
@@ -1453,16 +1489,17 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\n" +
 	"attempt_id\x18\x01 \x01(\tR\tattemptId\"G\n" +
 	"\x12GetAttemptResponse\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.counterfoil.v1.AttemptR\aattempt\"\xb5\x01\n" +
+	"\aattempt\x18\x01 \x01(\v2\x17.counterfoil.v1.AttemptR\aattempt\"\xc4\x01\n" +
 	"\x13ListAttemptsRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x05 \x01(\tR\x02to\x12\x1b\n" +
-	"\tpage_size\x18\x06 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x12\x14\n" +
+	"\x05order\x18\x06 \x01(\tR\x05order\x12\x14\n" +
+	"\x05limit\x18\a \x01(\rR\x05limit\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tR\tpageToken\"\x97\x01\n" +
+	"page_token\x18\b \x01(\tR\tpageToken\"\x97\x01\n" +
 	"\x14ListAttemptsResponse\x12:\n" +
 	"\battempts\x18\x01 \x03(\v2\x1e.counterfoil.v1.AttemptSummaryR\battempts\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1b\n" +
@@ -1470,18 +1507,21 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\x11GetReceiptRequest\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\"G\n" +
 	"\x12GetReceiptResponse\x121\n" +
-	"\areceipt\x18\x01 \x01(\v2\x17.counterfoil.v1.ReceiptR\areceipt\"\xe9\x01\n" +
+	"\areceipt\x18\x01 \x01(\v2\x17.counterfoil.v1.ReceiptR\areceipt\"\x92\x02\n" +
 	"\x13ListReceiptsRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1c\n" +
-	"\tlifecycle\x18\x04 \x01(\tR\tlifecycle\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04from\x18\x06 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\a \x01(\tR\x02to\x12\x1b\n" +
-	"\tpage_size\x18\b \x01(\rR\bpageSize\x12\x1d\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
+	"\aruntime\x18\x03 \x01(\tR\aruntime\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12\x1c\n" +
+	"\tlifecycle\x18\x05 \x01(\tR\tlifecycle\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04from\x18\a \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\b \x01(\tR\x02to\x12\x14\n" +
+	"\x05order\x18\t \x01(\tR\x05order\x12\x14\n" +
+	"\x05limit\x18\n" +
+	" \x01(\rR\x05limit\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tR\tpageToken\"\x90\x01\n" +
+	"page_token\x18\v \x01(\tR\tpageToken\"\x90\x01\n" +
 	"\x14ListReceiptsResponse\x123\n" +
 	"\breceipts\x18\x01 \x03(\v2\x17.counterfoil.v1.ReceiptR\breceipts\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1b\n" +
@@ -1498,14 +1538,15 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"trust_json\x18\x01 \x01(\fR\ttrustJson\"U\n" +
 	"\x13StreamEventsRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12*\n" +
-	"\x11stop_at_published\x18\x02 \x01(\bR\x0fstopAtPublished\"\xa8\x01\n" +
+	"\x11stop_at_published\x18\x02 \x01(\bR\x0fstopAtPublished\"\xba\x01\n" +
 	"\x14StreamEventsResponse\x12\x1d\n" +
 	"\n" +
 	"leaf_index\x18\x01 \x01(\x04R\tleafIndex\x12\x1b\n" +
-	"\tleaf_hash\x18\x02 \x01(\fR\bleafHash\x12\x12\n" +
-	"\x04leaf\x18\x03 \x01(\fR\x04leaf\x12#\n" +
-	"\rparked_reason\x18\x04 \x01(\tR\fparkedReason\x12\x1b\n" +
-	"\ttree_size\x18\x05 \x01(\x04R\btreeSize2\xa8\x06\n" +
+	"\tleaf_hash\x18\x02 \x01(\fR\bleafHash\x12\x19\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06record\x18\x04 \x01(\fR\x06record\x12\x16\n" +
+	"\x06parked\x18\x05 \x01(\tR\x06parked\x12\x1b\n" +
+	"\ttree_size\x18\x06 \x01(\x04R\btreeSize2\xa8\x06\n" +
 	"\rLedgerService\x12D\n" +
 	"\x05Begin\x12\x1c.counterfoil.v1.BeginRequest\x1a\x1d.counterfoil.v1.BeginResponse\x12G\n" +
 	"\x06Append\x12\x1d.counterfoil.v1.AppendRequest\x1a\x1e.counterfoil.v1.AppendResponse\x12X\n" +

@@ -21,16 +21,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TrustFile is what a verifier must have from outside of what it verifies. It
-// travels as canonical JSON bytes.
+// TrustFile is what a verifier must have from outside of what it verifies. The
+// ledger writes it as canonical JSON.
 type TrustFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Log   *TrustLog              `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	// Keys that sign events; at most 1,024.
-	EventKeys []*EventKey     `protobuf:"bytes,2,rep,name=event_keys,json=eventKeys,proto3" json:"event_keys,omitempty"`
-	Witnesses []*TrustWitness `protobuf:"bytes,3,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
+	// Always "counterfoil.trust.v1".
+	SchemaVersion string    `protobuf:"bytes,1,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
+	Log           *TrustLog `protobuf:"bytes,2,opt,name=log,proto3" json:"log,omitempty"`
+	// Keys that sign events, at least one.
+	EventKeys []*EventKey     `protobuf:"bytes,3,rep,name=event_keys,json=eventKeys,proto3" json:"event_keys,omitempty"`
+	Witnesses []*TrustWitness `protobuf:"bytes,4,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
 	// How many of the witnesses must have cosigned; 0 asks for none.
-	Quorum        uint32 `protobuf:"varint,4,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	Quorum        uint32 `protobuf:"varint,5,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -63,6 +65,13 @@ func (x *TrustFile) ProtoReflect() protoreflect.Message {
 // Deprecated: Use TrustFile.ProtoReflect.Descriptor instead.
 func (*TrustFile) Descriptor() ([]byte, []int) {
 	return file_counterfoil_v1_trust_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *TrustFile) GetSchemaVersion() string {
+	if x != nil {
+		return x.SchemaVersion
+	}
+	return ""
 }
 
 func (x *TrustFile) GetLog() *TrustLog {
@@ -281,13 +290,14 @@ var File_counterfoil_v1_trust_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_trust_proto_rawDesc = "" +
 	"\n" +
-	"\x1acounterfoil/v1/trust.proto\x12\x0ecounterfoil.v1\"\xc4\x01\n" +
-	"\tTrustFile\x12*\n" +
-	"\x03log\x18\x01 \x01(\v2\x18.counterfoil.v1.TrustLogR\x03log\x127\n" +
+	"\x1acounterfoil/v1/trust.proto\x12\x0ecounterfoil.v1\"\xeb\x01\n" +
+	"\tTrustFile\x12%\n" +
+	"\x0eschema_version\x18\x01 \x01(\tR\rschemaVersion\x12*\n" +
+	"\x03log\x18\x02 \x01(\v2\x18.counterfoil.v1.TrustLogR\x03log\x127\n" +
 	"\n" +
-	"event_keys\x18\x02 \x03(\v2\x18.counterfoil.v1.EventKeyR\teventKeys\x12:\n" +
-	"\twitnesses\x18\x03 \x03(\v2\x1c.counterfoil.v1.TrustWitnessR\twitnesses\x12\x16\n" +
-	"\x06quorum\x18\x04 \x01(\rR\x06quorum\"6\n" +
+	"event_keys\x18\x03 \x03(\v2\x18.counterfoil.v1.EventKeyR\teventKeys\x12:\n" +
+	"\twitnesses\x18\x04 \x03(\v2\x1c.counterfoil.v1.TrustWitnessR\twitnesses\x12\x16\n" +
+	"\x06quorum\x18\x05 \x01(\rR\x06quorum\"6\n" +
 	"\bTrustLog\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x12\n" +
 	"\x04vkey\x18\x02 \x01(\tR\x04vkey\"\xd6\x01\n" +

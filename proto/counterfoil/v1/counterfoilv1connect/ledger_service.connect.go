@@ -70,11 +70,11 @@ type LedgerServiceClient interface {
 	// GetAttempt returns an attempt with the receipts of all its events. What was
 	// acknowledged can be read back at once.
 	GetAttempt(context.Context, *v1.GetAttemptRequest) (*v1.GetAttemptResponse, error)
-	// ListAttempts lists attempts, newest first.
+	// ListAttempts lists attempts in order of their first leaf index.
 	ListAttempts(context.Context, *v1.ListAttemptsRequest) (*v1.ListAttemptsResponse, error)
 	// GetReceipt returns the receipt of one event.
 	GetReceipt(context.Context, *v1.GetReceiptRequest) (*v1.GetReceiptResponse, error)
-	// ListReceipts lists receipts, newest first.
+	// ListReceipts lists receipts in order of leaf index.
 	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// ExportBundle returns the bundle of one or more attempts.
 	ExportBundle(context.Context, *v1.ExportBundleRequest) (*v1.ExportBundleResponse, error)
@@ -262,11 +262,11 @@ type LedgerServiceHandler interface {
 	// GetAttempt returns an attempt with the receipts of all its events. What was
 	// acknowledged can be read back at once.
 	GetAttempt(context.Context, *v1.GetAttemptRequest) (*v1.GetAttemptResponse, error)
-	// ListAttempts lists attempts, newest first.
+	// ListAttempts lists attempts in order of their first leaf index.
 	ListAttempts(context.Context, *v1.ListAttemptsRequest) (*v1.ListAttemptsResponse, error)
 	// GetReceipt returns the receipt of one event.
 	GetReceipt(context.Context, *v1.GetReceiptRequest) (*v1.GetReceiptResponse, error)
-	// ListReceipts lists receipts, newest first.
+	// ListReceipts lists receipts in order of leaf index.
 	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// ExportBundle returns the bundle of one or more attempts.
 	ExportBundle(context.Context, *v1.ExportBundleRequest) (*v1.ExportBundleResponse, error)

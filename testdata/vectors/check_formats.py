@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from formats import canonical, ed25519, event, lifecycle, log, request, trust  # noqa: E402
+from formats import bundle, canonical, ed25519, event, lifecycle, log, request, trust  # noqa: E402
 from formats.canonical import Refused  # noqa: E402
 from formats.event import Bad  # noqa: E402
 
@@ -206,10 +206,42 @@ def check_trust(c):
             c.same(f, f"{case['rule']}, leaf {at['leafIndex']}", at["reason"], t.judge(eb, sigs, at["leafIndex"]))
 
 
-CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust)
+def check_bundle(c):
+    for case in read("bundle.json")["cases"]:
+        raw = (HERE / case["bundle"]).read_bytes()
+        t = trust.Trust((HERE / case["trust"]).read_bytes()) if "trust" in case else None
+        r = bundle.verify(raw, t, case.get("minSize", 0), case["newest"].encode("utf-8") if "newest" in case else None, case.get("allowPartial", False))
+        c.same("bundle.json", case["rule"], case["status"], r.status)
+        want = {(f["check"], f.get("leafIndex")) for f in case.get("fails", [])}
+        names = {n for n, _ in r.fails}
+        missing = [f for f in want if (f if f[1] is not None else f[0]) not in (r.fails if f[1] is not None else names)]
+        surplus = names - {n for n, _ in want} if case.get("only", True) else set()
+        c.same("bundle.json", case["rule"] + ": failures", ([], set()), (missing, surplus))
+
+
+def verify_file(bundle_path, trust_path):
+    """Judge one bundle, as the ledger's own verifier does, and say what failed."""
+    try:
+        raw, t = pathlib.Path(bundle_path).read_bytes(), trust.Trust(pathlib.Path(trust_path).read_bytes())
+    except (OSError, trust.Malformed) as e:
+        print(f"cannot judge: {e}", file=sys.stderr)
+        return 2
+    r = bundle.verify(raw, t)
+    print(r.status)
+    for name, leaf in r.fails:
+        print(name if leaf is None else f"{name}: leaf {leaf}")
+    return {"verified": 0, "failed": 1}.get(r.status, 2)
+
+
+CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust, check_bundle)
 
 
 def main():
+    if len(sys.argv) == 5 and (sys.argv[1], sys.argv[3]) == ("--bundle", "--trust"):
+        return verify_file(sys.argv[2], sys.argv[4])
+    if len(sys.argv) > 1:
+        print(__doc__, file=sys.stderr)
+        return 2
     c = Checker()
     try:
         for check in CHECKS:

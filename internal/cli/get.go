@@ -10,13 +10,16 @@ import (
 )
 
 func (c *cli) getCommand() *cobra.Command {
+	var proof bool
 	cmd := &cobra.Command{
 		Use:   "get ATTEMPT_ID|EVENT_ID",
 		Short: "Show an attempt with its events, or one receipt",
 		Long: `get shows an attempt (att_…) with all its receipts, or the receipt of one event
-(evt_…). What was acknowledged is shown at once, with its true stage.`,
+(evt_…). What was acknowledged is shown at once, with its true stage. With --tlog-proof
+the receipt is a C2SP tlog-proof, for tools that know nothing of this ledger.`,
 		Example: `  counterfoil get att_00112233445566778899aabbccddeeff
-  counterfoil get evt_… --json`,
+  counterfoil get evt_… --json
+  counterfoil get evt_… --tlog-proof > event.tlog-proof`,
 		Args: want(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := args[0]
@@ -24,11 +27,21 @@ func (c *cli) getCommand() *cobra.Command {
 			if !isAttempt && !strings.HasPrefix(id, "evt_") {
 				return usagef("an id starts with att_ or evt_; "+c.env.Program+" list shows some", "%q is neither an attempt nor an event", id)
 			}
+			if proof && (isAttempt || c.json) {
+				return usagef("name the event, evt_…, without --json", "--tlog-proof is the text of one event")
+			}
 			cl, err := c.connect(false)
 			if err != nil {
 				return err
 			}
 			defer cl.Close()
+			if proof {
+				b, err := cl.TlogProof(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				return c.deliver(b, "")
+			}
 			if isAttempt {
 				a, err := cl.Attempt(cmd.Context(), id)
 				if err != nil {
@@ -49,6 +62,7 @@ func (c *cli) getCommand() *cobra.Command {
 			return c.showReceipt(&r.Value)
 		},
 	}
+	cmd.Flags().BoolVar(&proof, "tlog-proof", false, "print the proof of one event as C2SP tlog-proof")
 	c.addClientFlags(cmd)
 	return cmd
 }

@@ -63,6 +63,12 @@ func (c *Client) Bundle(ctx context.Context, attemptIDs ...string) ([]byte, erro
 	return raw, err
 }
 
+// TlogProof reads the receipt of an event as a C2SP tlog-proof, as exact bytes.
+func (c *Client) TlogProof(ctx context.Context, eventID string) ([]byte, error) {
+	raw, _, err := c.read(ctx, http.MethodGet, "/v1/receipts/"+url.PathEscape(eventID)+"/tlog-proof", nil, nil, MaxAnswerBytes)
+	return raw, err
+}
+
 // Trust reads the trust file, as exact bytes. It needs no token. A trust file
 // is worth what the way is worth that it came by.
 func (c *Client) Trust(ctx context.Context) ([]byte, error) {

@@ -16,7 +16,7 @@ import (
 func TestRunStepsGoesOnAfterAFailureAndReportsIt(t *testing.T) {
 	var ran []string
 	at := func(name string, err error) step {
-		return step{name, "because", func(context.Context, *env) error { ran = append(ran, name); return err }}
+		return step{name: name, run: func(context.Context, *env) error { ran = append(ran, name); return err }}
 	}
 	var out bytes.Buffer
 	failed := runSteps(t.Context(), &env{out: &out}, []step{
@@ -38,11 +38,11 @@ func TestRunStepsGoesOnAfterAFailureAndReportsIt(t *testing.T) {
 func TestRunStepsFailsWhatTheBudgetCutsShort(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	steps := []step{
-		{"cut", "", func(context.Context, *env) error {
+		{name: "cut", run: func(context.Context, *env) error {
 			cancel(errors.New("out of time"))
 			return errors.New("killed")
 		}},
-		{"never", "", func(context.Context, *env) error { t.Error("ran after the end"); return nil }},
+		{name: "never", run: func(context.Context, *env) error { t.Error("ran after the end"); return nil }},
 	}
 	var out bytes.Buffer
 	if failed := runSteps(ctx, &env{out: &out}, steps); failed != 2 {
@@ -54,6 +54,10 @@ func TestChoose(t *testing.T) {
 	got, err := choose([]string{"test", "build"})
 	if err != nil || len(got) != 2 || got[0].name != "build" || got[1].name != "test" {
 		t.Errorf("choose = %v, %v; want build, test in the order of the table", got, err)
+	}
+	all, err := choose(nil)
+	if err != nil || len(all) != len(steps)-1 {
+		t.Errorf("choose of nothing = %d steps, %v; want all but the long ones", len(all), err)
 	}
 	if _, err := choose([]string{"test", "tset"}); err == nil || !strings.Contains(err.Error(), `"tset"`) {
 		t.Errorf("unknown step: error %v does not name it", err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -29,19 +30,30 @@ var racePackages = []string{
 	"internal/app",     // start and stop order
 }
 
-// longVar, when set, makes tests run their long loops: more kills, more damage,
-// bigger logs. A package whose tests read it is part of the step faults.
-const longVar = "COUNTERFOIL_LONG"
+// Variables that tests read: how often the whole ledger is killed and started
+// again, and whether long loops (kills of parts, damage, big logs) are long.
+const (
+	killsVar = "COUNTERFOIL_KILLS"
+	longVar  = "COUNTERFOIL_LONG"
+)
 
 func tests(ctx context.Context, e *env) error { return e.goTest(ctx, nil, "./...") }
 
-// faults runs the packages that have long loops again, with these.
-func faults(ctx context.Context, e *env) error {
+// faults kills the ledger 50 times; the step test does it less often.
+func faults(ctx context.Context, e *env) error { return e.testReaders(ctx, killsVar, "50") }
+
+// long is for hours that nobody waits for.
+func long(ctx context.Context, e *env) error {
+	return errors.Join(e.testReaders(ctx, killsVar, "500"), e.testReaders(ctx, longVar, "1"))
+}
+
+// testReaders runs the packages whose tests read a variable, with a value for it.
+func (e *env) testReaders(ctx context.Context, variable, value string) error {
 	var pkgs []string
 	err := walkGo(e.root, func(file string, src []byte) error {
 		dir := "./" + path.Dir(file)
-		if strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "internal/ci/") &&
-			bytes.Contains(src, []byte(longVar)) && !slices.Contains(pkgs, dir) {
+		if strings.HasSuffix(file, "_test.go") && dir != "./internal/ci" &&
+			bytes.Contains(src, []byte(strconv.Quote(variable))) && !slices.Contains(pkgs, dir) {
 			pkgs = append(pkgs, dir)
 		}
 		return nil
@@ -50,9 +62,9 @@ func faults(ctx context.Context, e *env) error {
 		return err
 	}
 	if len(pkgs) == 0 {
-		return errors.New("no test reads " + longVar)
+		return errors.New("no test reads " + variable)
 	}
-	return e.goTest(ctx, []string{longVar + "=1"}, pkgs...)
+	return e.goTest(ctx, []string{variable + "=" + value}, append([]string{"-timeout=3h"}, pkgs...)...)
 }
 
 // race needs cgo, and so a C compiler.

@@ -1,7 +1,7 @@
 // Command ci runs every check that a change must pass, one step after the other,
 // and says at the end what each cost and which failed:
 //
-//	go run ./internal/ci              all steps
+//	go run ./internal/ci              all steps but those of hours
 //	go run ./internal/ci test race    these steps
 //	go run ./internal/ci -list        what there is
 //
@@ -22,30 +22,33 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // A step is one named check. run reports errSkip for "cannot run here".
 type step struct {
-	name string
-	why  string
-	run  func(context.Context, *env) error
+	name  string
+	why   string
+	run   func(context.Context, *env) error
+	asked bool // only when it is named
 }
 
 var steps = []step{
-	{"build", "every package compiles", build},
-	{"modules", "go.mod and go.sum list what the code imports, no more", modules},
-	{"vet", "go vet", vet},
-	{"format", "every Go file is as gofmt writes it", formatted},
-	{"proto", "buf lint, and generated code is what the schema gives", protoDrift},
-	{"staticcheck", "staticcheck, with the exceptions of staticcheck.conf", staticcheck},
-	{"vectors", "the test vectors, checked by scripts that share no code with the ledger", vectors},
-	{"test", "every test", tests},
-	{"quickstart", "the built programs as a newcomer uses them, to offline verification", quickstart},
-	{"race", "the concurrent packages again, under the race detector", race},
-	{"fuzz", "every fuzz target for a few seconds", fuzz},
-	{"faults", "the long loops of the tests: kills, damage, a full disk", faults},
+	{name: "build", why: "every package compiles", run: build},
+	{name: "modules", why: "go.mod and go.sum list what the code imports, no more", run: modules},
+	{name: "vet", why: "go vet", run: vet},
+	{name: "format", why: "every Go file is as gofmt writes it", run: formatted},
+	{name: "proto", why: "buf lint, and generated code is what the schema gives", run: protoDrift},
+	{name: "staticcheck", why: "staticcheck, with the exceptions of staticcheck.conf", run: staticcheck},
+	{name: "vectors", why: "the test vectors, checked by scripts that share no code with the ledger", run: vectors},
+	{name: "test", why: "every test", run: tests},
+	{name: "quickstart", why: "the built programs as a newcomer uses them, to offline verification", run: quickstart},
+	{name: "race", why: "the concurrent packages again, under the race detector", run: race},
+	{name: "fuzz", why: "every fuzz target for a few seconds", run: fuzz},
+	{name: "faults", why: "the whole ledger killed 50 times, and what was acknowledged found again", run: faults},
+	{name: "long", why: "kills, damage and big logs in loops of hours; only when named", run: long, asked: true},
 }
 
 // env is what the steps share.
@@ -151,7 +154,7 @@ func runSteps(ctx context.Context, e *env, chosen []step) (failed int) {
 // choose returns the named steps in the order of the table, all for no name.
 func choose(names []string) ([]step, error) {
 	if len(names) == 0 {
-		return steps, nil
+		return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.asked }), nil
 	}
 	want := make(map[string]bool)
 	for _, n := range names {

@@ -86,8 +86,11 @@ func errorOf(status int, body []byte) *Error {
 		Error *Error `json:"error"`
 	}
 	if err := json.Unmarshal(body, &doc, jsontext.AllowDuplicateNames(true)); err != nil || doc.Error == nil || doc.Error.Code == "" {
-		return &Error{Status: status, Message: strings.ToLower(http.StatusText(status)) + ", and no error document of a ledger",
-			Hint: "check that --server is the address of a counterfoil ledger"}
+		hint := "check that --server is the address of a counterfoil ledger"
+		if status == http.StatusRequestURITooLong || status == http.StatusRequestHeaderFieldsTooLarge {
+			hint = "name fewer attempts at once"
+		}
+		return &Error{Status: status, Message: strings.ToLower(http.StatusText(status)) + ", and no error document of a ledger", Hint: hint}
 	}
 	doc.Error.Status, doc.Error.Raw = status, body
 	return doc.Error

@@ -200,7 +200,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	next := l.indexNext()
 	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
-		Log: l.tlog, Before: l.vault.Sync, Logger: l.log, RetryEvery: 100 * time.Millisecond,
+		Log: l.tlog, Beside: l.vault.Sync, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })

@@ -33,6 +33,8 @@ func run() error {
 	rounds := flag.Int("rounds", 5, "rounds of every measurement")
 	seconds := flag.Float64("seconds", 4, "length of one measurement")
 	out := flag.String("out", "", "write the report to this file as well")
+	only := flag.String("only", "", "one of throughput, batch, latency, growth (default: all)")
+	pkg := flag.String("program", "./cmd/counterfoil", "package of the program to measure")
 	dir := flag.String("dir", "", "directory for data (default: a temporary one)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -44,13 +46,19 @@ func run() error {
 	}
 	defer os.RemoveAll(work)
 	bin := filepath.Join(work, "counterfoil")
-	if b, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/counterfoil").CombinedOutput(); err != nil {
+	if b, err := exec.CommandContext(ctx, "go", "build", "-o", bin, *pkg).CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w: %s", err, b)
 	}
 	b := &bench{bin: bin, work: work, rounds: *rounds, length: time.Duration(*seconds * float64(time.Second))}
 	r := newReport()
-	for _, m := range []func(context.Context, *report) error{b.throughput, b.batch, b.latency, b.growth} {
-		if err := m(ctx, r); err != nil {
+	for _, m := range []struct {
+		name string
+		run  func(context.Context, *report) error
+	}{{"throughput", b.throughput}, {"batch", b.batch}, {"latency", b.latency}, {"growth", b.growth}} {
+		if *only != "" && *only != m.name {
+			continue
+		}
+		if err := m.run(ctx, r); err != nil {
 			return err
 		}
 	}

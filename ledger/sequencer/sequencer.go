@@ -46,18 +46,20 @@ type Config struct {
 	Log Log
 	// Open starts reading the stream at a sequence.
 	Open func(from uint64) Reader
-	// Before is called before every batch; what it makes durable (the keys of
-	// the attempts) is needed by whoever relies on the leaves. It is tried
-	// again like the batch.
-	Before func() error
+	// Beside runs beside every batch and makes durable what goes with the
+	// leaves: the keys of the attempts. Size grows when both are done; either
+	// is tried again until it succeeds.
+	Beside func() error
 	Logger *slog.Logger
-	// RetryEvery is the pause after a failed batch.
+	// RetryEvery is the first pause after a failed batch; it doubles up to 5 s.
 	RetryEvery time.Duration
+	Now        func() time.Time
 }
 
 // Sequencer is safe for concurrent use; Run runs once.
 type Sequencer struct {
-	cfg Config
+	cfg  Config
+	took time.Duration // what the last batch took; owned by Run
 
 	mu      sync.Mutex
 	size    uint64        // durable leaves
@@ -92,7 +94,7 @@ func (s *Sequencer) run(ctx context.Context) error {
 	next := s.cfg.Log.Size() + 1
 	r := s.cfg.Open(next)
 	for {
-		msgs, err := r.Next(ctx, batchMax)
+		msgs, err := s.gather(ctx, r)
 		if err != nil {
 			return fmt.Errorf("sequencer reads the stream: %w", err)
 		}
@@ -110,28 +112,65 @@ func (s *Sequencer) run(ctx context.Context) error {
 	}
 }
 
+// gather takes what is there, and a little more: a batch costs the same number
+// of flushes whatever its size, and callers that were answered together send
+// their next events within a few milliseconds of each other. Without waiting,
+// the first of them would get a batch of its own and the others would wait for
+// all of it. It waits while messages keep coming, for at most half of what the
+// last batch took.
+func (s *Sequencer) gather(ctx context.Context, r Reader) ([]Message, error) {
+	msgs, err := r.Next(ctx, batchMax)
+	if err != nil || s.took < 2*quiet {
+		return msgs, err
+	}
+	window, cancel := context.WithTimeout(ctx, min(s.took/2, gatherMax))
+	defer cancel()
+	for len(msgs) < batchMax {
+		pause, cancel := context.WithTimeout(window, quiet)
+		more, err := r.Next(pause, batchMax-len(msgs))
+		cancel()
+		if err != nil {
+			if pause.Err() != nil && ctx.Err() == nil {
+				break // nobody came
+			}
+			return nil, err
+		}
+		msgs = append(msgs, more...)
+	}
+	return msgs, nil
+}
+
+const (
+	// quiet is how long nothing must come for a batch to be closed.
+	quiet = 1500 * time.Microsecond
+	// gatherMax bounds the wait on a slow disk.
+	gatherMax = 20 * time.Millisecond
+	// retryMax bounds the pause after failed batches.
+	retryMax = 5 * time.Second
+)
+
 // append puts the leaves at index first, trying until they are durable.
 func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) error {
 	want := first + uint64(len(leaves))
+	began := s.cfg.Now()
+	beside, retry := false, s.cfg.RetryEvery
 	for {
-		err := s.cfg.Before()
-		if err == nil {
-			size := s.cfg.Log.Size()
-			if size < first || size > want {
-				return fmt.Errorf("the log has %d leaves while %d to %d are being appended: another writer", size, first, want)
-			}
-			if size < want {
-				_, err = s.cfg.Log.Append(ctx, leaves[size-first:])
-			}
+		err := s.attempt(ctx, first, leaves, &beside)
+		size := s.cfg.Log.Size()
+		if size < first || size > want {
+			return fmt.Errorf("the log has %d leaves while %d to %d are being appended: another writer", size, first, want)
 		}
 		// From here on a crash loses nothing of what is below Size: the next
 		// start goes on behind the last leaf, in this same loop.
-		size := s.cfg.Log.Size()
 		s.mu.Lock()
-		s.size, s.trouble = size, err
+		if beside {
+			s.size = size
+		}
+		s.trouble = err
 		s.broadcastLocked()
 		s.mu.Unlock()
 		if err == nil && size == want {
+			s.took = s.cfg.Now().Sub(began)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -142,10 +181,26 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(s.cfg.RetryEvery):
+			case <-time.After(retry):
 			}
+			retry = min(2*retry, retryMax)
 		}
 	}
+}
+
+// attempt tries once to append what is missing, and to do what goes beside it.
+func (s *Sequencer) attempt(ctx context.Context, first uint64, leaves [][]byte, beside *bool) error {
+	var wg sync.WaitGroup
+	var besideErr, err error
+	if !*beside {
+		wg.Go(func() { besideErr = s.cfg.Beside() })
+	}
+	if done := s.cfg.Log.Size() - first; done < uint64(len(leaves)) {
+		_, err = s.cfg.Log.Append(ctx, leaves[done:])
+	}
+	wg.Wait()
+	*beside = besideErr == nil
+	return errors.Join(besideErr, err)
 }
 
 func (s *Sequencer) broadcastLocked() {

@@ -111,7 +111,7 @@ func TestINV4_GuardRecordRoundTrip(t *testing.T) {
 }
 
 func newGuard(t testing.TB, f *faultyFiles) *guard {
-	g := &guard{dir: t.TempDir(), origin: origin, files: f.files()}
+	g := &guard{dir: tempDir(t), origin: origin, files: f.files()}
 	must(t, g.create())
 	return g
 }

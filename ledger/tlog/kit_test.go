@@ -40,13 +40,31 @@ func newBench(t testing.TB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, dir: t.TempDir(), skey: skey, vkey: vkey}
+	b := &bench{t: t, dir: tempDir(t), skey: skey, vkey: vkey}
 	b.cfg = Config{
 		Dir: b.path("log"), GuardDir: b.path("guard"), Origin: origin, Signer: signer, VerifierKey: vkey, Create: true,
 		CheckLeaf: checkLeaf,
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	return b
+}
+
+// tempDir is in memory where that is possible: these tests flush thousands of
+// times, and none of them can tell whether a flush reaches a disk. Benchmarks
+// and long runs use the disk.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	_, benchmark := t.(*testing.B)
+	if fi, err := os.Stat(memory); err != nil || !fi.IsDir() || benchmark || os.Getenv("COUNTERFOIL_LONG") != "" {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "tlog-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (b *bench) path(elem ...string) string {

@@ -170,45 +170,93 @@ func TestINV4_PublishAndAppendRefuseWhatOthersChanged(t *testing.T) {
 		"guard put back":      {func(b *bench) { b.restore("old/guard", "guard") }, ErrGuardChanged, nil},
 		"guard of the future": {func(b *bench) { b.guardOf(10) }, ErrGuardChanged, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			signer := b.watch()
-			l := b.open()
-			b.save("log", "old/log")
-			b.save("guard", "old/guard")
-			b.add(l, 5)
-			b.publish(l)
-			b.add(l, 5)
-			signed := len(signer.all)
-			c.change(b)
-			checkpoint, _ := os.ReadFile(b.path("log", "checkpoint"))
-			if c.append != nil {
-				// Whoever comes first, nothing is written over other leaves.
-				files := b.files()
-				if size, err := l.Append(context.Background(), leavesFrom(10, 3)); !errors.Is(err, c.append) || size != 10 {
-					t.Errorf("Append: size %d, %v; expected %v", size, err, c.append)
-				}
-				for file, data := range b.files() {
-					if files[file] != data {
-						t.Errorf("Append wrote %s", file)
+		for _, first := range []string{"Append", "Publish"} {
+			if first == "Append" && c.append == nil {
+				continue
+			}
+			t.Run(name+"/"+first, func(t *testing.T) {
+				b := newBench(t)
+				signer := b.watch()
+				l := b.open()
+				b.save("log", "old/log")
+				b.save("guard", "old/guard")
+				b.add(l, 5)
+				b.publish(l)
+				b.add(l, 5)
+				signed := len(signer.all)
+				c.change(b)
+				checkpoint, _ := os.ReadFile(b.path("log", "checkpoint"))
+				if first == "Append" { // nothing is written over other leaves
+					files := b.files()
+					if size, err := l.Append(context.Background(), leavesFrom(10, 3)); !errors.Is(err, c.append) || size != 10 {
+						t.Errorf("Append: size %d, %v; expected %v", size, err, c.append)
+					}
+					for file, data := range b.files() {
+						if files[file] != data {
+							t.Errorf("Append wrote %s", file)
+						}
 					}
 				}
-			}
-			for range 2 {
-				if cp, err := l.Publish(context.Background()); !errors.Is(err, c.publish) || cp.Size != 5 {
-					t.Errorf("Publish: %d, %v; expected %v", cp.Size, err, c.publish)
+				for range 2 {
+					if cp, err := l.Publish(context.Background()); !errors.Is(err, c.publish) || cp.Size != 5 {
+						t.Errorf("Publish: %d, %v; expected %v", cp.Size, err, c.publish)
+					}
 				}
-			}
-			if final(c.publish) != (l.Err() != nil) {
-				t.Errorf("Err: %v", l.Err())
-			}
-			if len(signer.all) != signed {
-				t.Errorf("signed %q", signer.all[signed:])
-			}
-			if now, _ := os.ReadFile(b.path("log", "checkpoint")); !bytes.Equal(checkpoint, now) {
-				t.Errorf("the checkpoint changed to %q", now)
-			}
-		})
+				if final(c.publish) != (l.Err() != nil) {
+					t.Errorf("Err: %v", l.Err())
+				}
+				if len(signer.all) != signed {
+					t.Errorf("signed %q", signer.all[signed:])
+				}
+				if now, _ := os.ReadFile(b.path("log", "checkpoint")); !bytes.Equal(checkpoint, now) {
+					t.Errorf("the checkpoint changed to %q", now)
+				}
+			})
+		}
+	}
+}
+
+// What may run ahead of the published tree is the batch in flight, while it is.
+func TestINV4_OnlyABatchInFlightMayBeAhead(t *testing.T) {
+	b := newBench(t)
+	e := &faultyEngine{}
+	b.faulty(e)
+	l := b.open()
+	b.add(l, 10)
+	e.before = func([][]byte) ([][]byte, error) { return nil, errDisk }
+	if _, err := l.Append(context.Background(), leavesFrom(10, 5)); !errors.Is(err, ErrNotKept) {
+		t.Fatalf("Append: %v, expected %v", err, ErrNotKept)
+	}
+	e.before = nil
+	b.publish(l)
+
+	// Stored, and not yet known to be: the checkpoint is of what was before.
+	e.after = func(indexes []uint64, err error) ([]uint64, error) {
+		if cp := b.publish(l); cp.Size != 10 {
+			t.Errorf("published %d, expected 10", cp.Size)
+		}
+		return indexes, err
+	}
+	b.add(l, 5)
+	e.after = nil
+
+	b.setState(20, rootAt(20)) // a size that the failed and the kept batch do not explain
+	if _, err := l.Publish(context.Background()); !errors.Is(err, ErrDisagrees) {
+		t.Errorf("Publish: %v, expected %v", err, ErrDisagrees)
+	}
+	b.close(l)
+
+	b = newBench(t)
+	b.faulty(e)
+	l = b.open()
+	b.add(l, 10)
+	e.before = func([][]byte) ([][]byte, error) { return nil, errDisk }
+	if _, err := l.Append(context.Background(), leavesFrom(10, 5)); !errors.Is(err, ErrNotKept) {
+		t.Fatalf("Append: %v, expected %v", err, ErrNotKept)
+	}
+	b.setState(15, rootAt(15)) // the failed batch, but it failed
+	if _, err := l.Publish(context.Background()); !errors.Is(err, ErrDisagrees) {
+		t.Errorf("Publish: %v, expected %v", err, ErrDisagrees)
 	}
 }
 

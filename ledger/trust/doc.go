@@ -20,6 +20,7 @@ package trust
 import (
 	"encoding/base64"
 	"fmt"
+	"strings"
 )
 
 var b64 = base64.StdEncoding.Strict()
@@ -39,7 +40,7 @@ func decode64(s string) ([]byte, error) {
 
 func clip(s string) string {
 	if len(s) > 80 {
-		return s[:80] + "…"
+		return strings.ToValidUTF8(s[:80], "") + "…"
 	}
 	return s
 }

@@ -8,43 +8,79 @@ import (
 	"counterfoil/ledger/trust"
 )
 
-// checker verifies the signatures of records. A leaf that this process signed
-// itself, with a key that it checked at start, need not be verified again by
-// the index and the follower: an Ed25519 verification costs as much as
-// everything else that happens to an event together.
+// checker opens records: it parses them and verifies their signatures. A leaf
+// that this process signed itself, with a key that it checked at start, is
+// neither parsed nor verified again by the index and the follower: an Ed25519
+// verification costs as much as everything else that happens to an event
+// together. Such a leaf is known by the SHA-256 of its bytes.
 type checker struct {
 	keys trust.EventKeys
 
-	mu         sync.Mutex
-	young, old map[[sha256.Size]byte]struct{}
+	mu       sync.Mutex
+	verified generations[struct{}]
+	records  generations[*event.Record]
 }
 
-// checkerRows bounds each of the two generations: about 6 MB each.
-const checkerRows = 128 << 10
+// Bounds of the two caches: 32 bytes a leaf for those that need no verification
+// until the follower has read them, about 2 KB each for parsed records.
+const (
+	verifiedRows = 128 << 10
+	recordRows   = 2 << 10
+)
+
+// generations is a map that forgets: when the young half is full it becomes the
+// old one, and the old one is dropped.
+type generations[V any] struct {
+	limit      int // of one half
+	young, old map[[sha256.Size]byte]V
+}
+
+func (g *generations[V]) put(k [sha256.Size]byte, v V) {
+	if g.young == nil || len(g.young) >= g.limit {
+		g.young, g.old = make(map[[sha256.Size]byte]V), g.young
+	}
+	g.young[k] = v
+}
+
+func (g *generations[V]) get(k [sha256.Size]byte) (V, bool) {
+	v, ok := g.young[k]
+	if !ok {
+		v, ok = g.old[k]
+	}
+	return v, ok
+}
 
 func newChecker(keys trust.EventKeys) *checker {
-	return &checker{keys: keys, young: map[[sha256.Size]byte]struct{}{}}
+	return &checker{keys: keys, verified: generations[struct{}]{limit: verifiedRows}, records: generations[*event.Record]{limit: recordRows}}
 }
 
-// signed remembers a leaf that was signed here.
-func (c *checker) signed(leaf []byte) {
+// signed remembers a record that was signed here, and its leaf. The record must
+// not be changed any more.
+func (c *checker) signed(leaf []byte, rec *event.Record) {
 	sum := sha256.Sum256(leaf)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.young) >= checkerRows {
-		c.young, c.old = map[[sha256.Size]byte]struct{}{}, c.young
+	c.verified.put(sum, struct{}{})
+	c.records.put(sum, rec)
+}
+
+// parse reads a leaf. Records are shared: they must not be changed.
+func (c *checker) parse(leaf []byte) (*event.Record, error) {
+	sum := sha256.Sum256(leaf)
+	c.mu.Lock()
+	rec, ok := c.records.get(sum)
+	c.mu.Unlock()
+	if ok {
+		return rec, nil
 	}
-	c.young[sum] = struct{}{}
+	return event.ParseRecord(leaf)
 }
 
 // check reports why the signatures of a record do not count, nil if they do.
 func (c *checker) check(rec *event.Record, leaf []byte, leafIndex uint64) error {
 	sum := sha256.Sum256(leaf)
 	c.mu.Lock()
-	_, ok := c.young[sum]
-	if !ok {
-		_, ok = c.old[sum]
-	}
+	_, ok := c.verified.get(sum)
 	c.mu.Unlock()
 	if ok {
 		return nil

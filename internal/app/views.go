@@ -25,7 +25,7 @@ func (l *Ledger) viewConfig() kv.Config {
 }
 
 func (l *Ledger) followConfig(db *kv.DB) follow.Config {
-	return follow.Config{DB: db, Source: published{l}, Check: l.check.check, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond}
+	return follow.Config{DB: db, Source: published{l}, Parse: l.check.parse, Check: l.check.check, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond}
 }
 
 func (l *Ledger) openViews(context.Context) error {

@@ -65,6 +65,8 @@ type Config struct {
 	Dir string
 	// Tenant and Origin: messages of others do not count.
 	Tenant, Origin string
+	// Parse reads a leaf; nil stands for event.ParseRecord.
+	Parse func(leaf []byte) (*event.Record, error)
 	// Check verifies the signatures of a record at a leaf index; the error
 	// says why it does not count.
 	Check  func(rec *event.Record, leaf []byte, leafIndex uint64) error
@@ -111,6 +113,9 @@ func newLayer() layer {
 // Open opens or creates the index. Position tells how far it goes; the caller
 // compares that with the stream and calls Reset if it does not fit.
 func Open(cfg Config) (*Index, error) {
+	if cfg.Parse == nil {
+		cfg.Parse = event.ParseRecord
+	}
 	opts := badger.DefaultOptions(cfg.Dir).
 		WithLogger(nil).
 		WithMemTableSize(16 << 20).WithNumMemtables(2).
@@ -274,7 +279,7 @@ func (x *Index) apply(m Message) (full bool, err error) {
 // judge decides whether a message counts; row is nil if not. Only storage
 // trouble is an error.
 func (x *Index) judge(m Message) (id string, row *Row, scope *event.Scope, err error) {
-	rec, perr := event.ParseRecord(m.Body)
+	rec, perr := x.cfg.Parse(m.Body)
 	if perr != nil || rec.Event.Ledger != x.cfg.Origin || rec.Event.Tenant != x.cfg.Tenant {
 		return "", nil, nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // beginCacheRows bounds each of the two generations of the cache: about 1 KB a
 // row.
-const beginCacheRows = 8 << 10
+const beginCacheRows = 4 << 10
 
 // beginCache keeps the begins of attempts that are likely to be continued, so
 // that an append need not read one back. The zero value is ready.

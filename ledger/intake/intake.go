@@ -72,9 +72,9 @@ type Config struct {
 	Origin, Tenant string
 	TenantKey      []byte
 	Signer         Signer
-	// Signed is told every leaf that was signed here, before it is published,
-	// so that its signature need not be verified again.
-	Signed func(leaf []byte)
+	// Signed is told every record that was signed here and its leaf, before it
+	// is published, so that it need be neither verified nor parsed again.
+	Signed func(leaf []byte, rec *event.Record)
 	Stream Publisher
 	Index  *index.Index
 	Vault  Vault
@@ -229,8 +229,9 @@ func (in *Intake) sign(ev *event.Event) (*Result, error) {
 	sigs := []event.Signature{{KeyID: in.cfg.Signer.KeyID(), Sig: sig}}
 	sigBytes := event.AppendSignatures(nil, sigs)
 	leaf := event.AppendLeaf(make([]byte, 0, len(canonical)+len(sigBytes)+32), canonical, sigBytes)
-	in.cfg.Signed(leaf)
-	return &Result{Leaf: leaf, New: true, Rec: &event.Record{Event: ev, EventBytes: canonical, SignatureBytes: sigBytes, Signatures: sigs}}, nil
+	rec := &event.Record{Event: ev, EventBytes: canonical, SignatureBytes: sigBytes, Signatures: sigs}
+	in.cfg.Signed(leaf, rec)
+	return &Result{Leaf: leaf, New: true, Rec: rec}, nil
 }
 
 // stored reads an event back from the stream.

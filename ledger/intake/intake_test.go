@@ -98,7 +98,7 @@ func (s *shared) site(dir string) *site {
 		}
 	})
 	in := intake.New(intake.Config{
-		Origin: origin, Tenant: "default", TenantKey: s.tenant, Signer: signer{s.key}, Signed: func([]byte) {},
+		Origin: origin, Tenant: "default", TenantKey: s.tenant, Signer: signer{s.key}, Signed: func([]byte, *event.Record) {},
 		Stream: door{s}, Index: x, Vault: keys{s.vault}, Random: rand.Reader, Now: func() time.Time { return s.now() },
 		Logger: slog.New(slog.DiscardHandler), RetryEvery: time.Millisecond,
 	})

@@ -52,6 +52,9 @@ type Config struct {
 	// follower must be its only writer.
 	DB     *kv.DB
 	Source Source
+	// Parse reads a leaf; nil stands for event.ParseRecord. It may answer from a
+	// cache of the same bytes. Records are not changed.
+	Parse func(leaf []byte) (*event.Record, error)
 	// Check verifies the signatures of a record at a leaf index; its error says
 	// why the leaf does not count. An error may have a method Code() string: the
 	// code then goes into the digest and must be the same at every rebuild.
@@ -96,6 +99,9 @@ type Follower struct {
 
 // New makes a follower that goes on at the cursor of the database.
 func New(cfg Config) (*Follower, error) {
+	if cfg.Parse == nil {
+		cfg.Parse = event.ParseRecord
+	}
 	if cfg.BatchLeaves <= 0 {
 		cfg.BatchLeaves = 512
 	}

@@ -43,7 +43,7 @@ func (f *Follower) inspect(cs []candidate) {
 }
 
 func (f *Follower) inspectOne(c *candidate) {
-	rec, err := event.ParseRecord(c.leaf)
+	rec, err := f.cfg.Parse(c.leaf)
 	if err != nil {
 		c.park(receipts.Unparseable, "", err.Error())
 		return

@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"counterfoil/ledger/commit"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
 )
 
 // TestEVI12_EveryLogIsFlushed: full logs once, the newest each time, the
@@ -276,6 +279,15 @@ again:
 		must(t, os.WriteFile(filepath.Join(cut, name), data, 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(cut, "MANIFEST"), d.manifest, 0o600))
+	f, err := os.Open(filepath.Join(cut, "MANIFEST"))
+	must(t, err)
+	m, _, err := badger.ReplayManifestFile(f, 0, badger.Options{Logger: quiet{d.v.opt.Log}})
+	must(t, errors.Join(err, f.Close()))
+	for id := range m.Tables {
+		if _, err := os.Stat(filepath.Join(cut, table.IDToFilename(id))); err != nil {
+			goto again
+		}
+	}
 	for name, data := range d.logs {
 		if d.names[name] {
 			must(t, os.WriteFile(filepath.Join(cut, name), data, 0o600))

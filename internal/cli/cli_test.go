@@ -178,7 +178,7 @@ func TestUsageIsExitCode2(t *testing.T) {
 		{"lst"}, {"trust", "exprot"}, {"begin", "x"}, {"begin", "--no-such-flag"}, {"begin", "--wait", "soon"}, {"append", "a", "b"},
 		{"get"}, {"get", "x"}, {"get", "att_1", "--tlog-proof"}, {"get", "evt_1", "--tlog-proof", "--json"}, {"trust", "export", "--format", "x"}, {"bundle"}, {"record"}, {"list", "--limit", "0"}, {"list", "--limit", "257"}, {"list", "--limit", "x"},
 		{"list", "--open", "--unknown"}, {"list", "--state", "failed", "--status", "failed"}, {"list", "--from", "yesterday"},
-		{"tail", "--from", "-1"}, {"serve", "--log-level", "loud"}, {"doctor", "--server", "127.0.0.1:1"}, {"version", "x"}, {"--nope"},
+		{"tail", "--from", "-1"}, {"serve", "--log-level", "loud"}, {"serve", "--durability", "best"}, {"doctor", "--server", "127.0.0.1:1"}, {"version", "x"}, {"--nope"},
 	} {
 		r := e.run(args...)
 		lines := strings.Split(strings.TrimSuffix(r.errOut, "\n"), "\n")
@@ -361,6 +361,8 @@ func TestServePrintsOneLine(t *testing.T) {
 	}
 	a.err = fmt.Errorf("start: %w", errFull)
 	e.run("serve").want(t, 1, "", "counterfoil: start: no space\nhint: make some\n")
+	a.err = errors.Join(errors.New("one"), errFull)
+	e.run("serve").want(t, 1, "", "counterfoil: one; no space\nhint: make some\n")
 }
 
 func TestRebuild(t *testing.T) {
@@ -372,4 +374,9 @@ func TestRebuild(t *testing.T) {
 	if a.rebuilt != defaultData {
 		t.Errorf("rebuilt %q", a.rebuilt)
 	}
+}
+
+func TestDUR04_UnknownProfileIsRefused(t *testing.T) {
+	e := newExecution(t, nil) // without a ledger: it would not get that far
+	e.run("serve", "--durability", "best").want(t, 2, "", "counterfoil: unknown durability profile \"best\"\nhint: --durability hardened or balanced\n")
 }

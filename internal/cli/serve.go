@@ -55,6 +55,9 @@ that were accepted and not logged yet; neither can promise what the hardware doe
   counterfoil serve --nats tls://nats.example:4222 --nats-creds ledger.creds`,
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d := cfg.Durability; d != "" && d != "hardened" && d != "balanced" {
+				return usagef("--durability hardened or balanced", "unknown durability profile %q", d)
+			}
 			var err error
 			if cfg.Logger, err = c.logger(level); err != nil {
 				return err

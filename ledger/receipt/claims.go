@@ -9,13 +9,13 @@ import "fmt"
 // claimsOf words what a verified bundle shows.
 func claimsOf(entries, attempts int, partial bool, origin string, size uint64, cosigned, witnesses, quorum int) []string {
 	out := []string{
-		fmt.Sprintf("Signature: an event key of the trust file, valid at the leaf's index, signed the canonical bytes of each of the %d receipts; digest, payload type and reference bind to those bytes.", entries),
+		fmt.Sprintf("Signature: an event key of the trust file, valid at the leaf's index, signed the canonical bytes of every receipt (%d); digest, payload type and reference bind to those bytes.", entries),
 		fmt.Sprintf("Inclusion: each receipt is the leaf that its index names in the log %s, under a checkpoint of %d leaves that the trusted log key signed.", origin, size),
 	}
 	if partial {
-		out = append(out, fmt.Sprintf("Links: where an event of the %d attempts follows another one in this bundle, it names that event's digest. Earlier events are missing, as was allowed.", attempts))
+		out = append(out, fmt.Sprintf("Links: where an event of an attempt here (%d) follows another one in this bundle, it names that event's digest. Earlier events are missing, as was allowed.", attempts))
 	} else {
-		out = append(out, fmt.Sprintf("Links: in each of the %d attempts every event names the digest of the one before, back to the first, and was lawful when it came.", attempts))
+		out = append(out, fmt.Sprintf("Links: in every attempt here (%d) each event names the digest of the one before, back to the first, and was lawful when it came.", attempts))
 	}
 	if quorum > 0 {
 		out = append(out, fmt.Sprintf("Witnesses: %d of %d trusted witnesses cosigned the checkpoint (quorum %d): the tree was logged, and not forked for these witnesses up to this size.", cosigned, witnesses, quorum))

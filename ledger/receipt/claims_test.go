@@ -13,7 +13,7 @@ func TestCLM03_ClaimsSayWhatASignatureShows(t *testing.T) {
 	w := story(t)
 	r := Verify(w.bundle(), w.trusts("event"), Options{})
 	claims := strings.Join(r.Claims, "\n")
-	for _, s := range []string{"Signature: ", "Inclusion: ", "Links: ", "7 receipts"} {
+	for _, s := range []string{"Signature: ", "Inclusion: ", "Links: ", "every receipt (7)"} {
 		if !strings.Contains(claims, s) {
 			t.Errorf("claims lack %q:\n%s", s, claims)
 		}

@@ -175,12 +175,16 @@ func (r *Report) Find(name string) (Check, bool) {
 	return r.Checks[i], true
 }
 
+// NotReached is the detail of checks that a report of NotJudgedReport did not come
+// to.
+const NotReached = "not reached"
+
 // NotJudgedReport is the report of an input that never came to be judged: no
 // trust file, or nothing that could be read. name is the check that says why.
 func NotJudgedReport(name, detail string) *Report {
 	c := newCollector()
 	c.skip(name, detail)
-	r := c.report("not reached")
+	r := c.report(NotReached)
 	r.Status = NotJudged
 	return r
 }

@@ -98,7 +98,7 @@ type verifier struct {
 func newVerifier(file *trust.File, opts Options) *verifier {
 	v := &verifier{collector: newCollector(), file: file, opts: opts, codes: map[string]bool{}, attempts: map[string]*attempt{},
 		seen: map[event.Digest]uint64{}, keys: map[string]int{}}
-	v.done(CheckTrust, "log %s (key %08x), %d event keys, %d witnesses, quorum %d", file.Origin(), file.Log.ID, file.EventKeys.Len(), len(file.Witnesses), file.Quorum)
+	v.done(CheckTrust, "log %s (key %08x), event keys: %d, witnesses: %d, quorum: %d", file.Origin(), file.Log.ID, file.EventKeys.Len(), len(file.Witnesses), file.Quorum)
 	return v
 }
 

@@ -14,6 +14,7 @@ const (
 	codeMessageTooLarge    = 10054
 	codeNoMessage          = 10037
 	codeStreamNotFound     = 10059
+	codeStoreFailed        = 10049
 	codeWrongLast          = 10071
 	codeWrongLastInFlight  = 10164 // a cluster has another write of this filter in flight
 	codeExpectedNotReady   = 10163

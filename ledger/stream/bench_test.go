@@ -84,4 +84,3 @@ func BenchmarkLatency(b *testing.B) {
 		}
 	}
 }
-

@@ -147,6 +147,27 @@ func (s *Stream) assertConfig(ctx context.Context) error {
 	return nil
 }
 
+// openStream is assertConfig, with a second try on an empty store.
+func (s *Stream) openStream(ctx context.Context) error {
+	err := s.assertConfig(ctx)
+	if s.emb == nil {
+		return err
+	}
+	if isCode(err, codeStoreFailed) {
+		if err := s.emb.startOver(ctx, err); err != nil {
+			return err
+		}
+		if err := s.awaitConnection(ctx); err != nil {
+			return err
+		}
+		err = s.assertConfig(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return s.emb.unkeep()
+}
+
 func (s *Stream) create(ctx context.Context) error {
 	cfg := s.wanted()
 	cfg["num_replicas"] = s.cfg.Replicas

@@ -119,6 +119,23 @@ func (s *Stream) connect() error {
 	return nil
 }
 
+// awaitConnection waits until there is a connection again.
+func (s *Stream) awaitConnection(ctx context.Context) error {
+	for {
+		_, changed := s.conn.get()
+		if s.nc.IsConnected() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return unavailable("connect to the stream", errors.Join(ctx.Err(), s.conn.reason()))
+		case <-s.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
 // pause waits, or returns false when one of the contexts ends first.
 func (s *Stream) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

@@ -24,8 +24,14 @@ type HealConfig struct {
 	// Chains tells whether a message that is not in the log can still follow
 	// what is: it is called once for each, in order, in one run of Heal, and
 	// only when the stream is rebuilt. After a refusal it must refuse what
-	// builds on the refused one. Nil accepts everything.
+	// builds on the refused one. An error that wraps ErrNotJudged is no
+	// refusal, it ends Heal. Nil accepts everything.
 	Chains func(leaf []byte) error
+	// Note is called when events are lost or may be (Report.Announce), before
+	// anything is changed that would hide this from the next run: what it
+	// makes durable is never missed, and may be noted twice after a crash. An
+	// error ends Heal. Optional.
+	Note func(*Report) error
 	// AsideDir gets the messages that are not in the log before a stream with
 	// holes is thrown away, and the journal of that. Created if needed.
 	AsideDir string
@@ -35,6 +41,9 @@ type HealConfig struct {
 	// it.
 	Compare uint64
 }
+
+// ErrNotJudged: Chains could not tell.
+var ErrNotJudged = errors.New("the message could not be judged")
 
 // DefaultCompare is how many messages are compared at every start.
 const DefaultCompare = 1024
@@ -173,6 +182,9 @@ func (h *healer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.s.openStream(ctx); err != nil {
+		return err
+	}
 	if h.report.Before, err = h.s.State(ctx); err != nil {
 		return err
 	}
@@ -193,6 +205,9 @@ func (h *healer) run(ctx context.Context) error {
 		return nil
 	case whole:
 		h.report.Action = Refilled
+		if err := h.note(); err != nil {
+			return err
+		}
 		h.s.log.Warn("the stream ends before the log and is refilled", "stream", last, "log", h.size)
 		return h.republish(ctx, last+1)
 	}
@@ -209,6 +224,20 @@ func (h *healer) run(ctx context.Context) error {
 		return err
 	}
 	return h.rebuild(ctx, j)
+}
+
+// note tells the caller of losses.
+func (h *healer) note() error {
+	if h.cfg.Note == nil || !h.report.Announce() {
+		return nil
+	}
+	if err := h.s.step("note"); err != nil {
+		return err
+	}
+	if err := h.cfg.Note(&h.report); err != nil {
+		return fmt.Errorf("note lost events: %w", err)
+	}
+	return nil
 }
 
 // whole tells whether the stream has every message from 1 to its last, as far
@@ -306,6 +335,9 @@ func (h *healer) rebuild(ctx context.Context, j *journal) error {
 	if err := h.reappend(ctx, j, keep); err != nil {
 		return err
 	}
+	if err := h.note(); err != nil {
+		return err
+	}
 	if err := h.s.step("journal-remove"); err != nil {
 		return err
 	}
@@ -349,7 +381,9 @@ func (h *healer) judgeAside(j *journal) (keep []bool, err error) {
 			// Logged since: a leaf has its place already.
 			ok = false
 		case h.cfg.Chains != nil:
-			if err := h.cfg.Chains(m.Body); err != nil {
+			if err := h.cfg.Chains(m.Body); errors.Is(err, ErrNotJudged) {
+				return fmt.Errorf("message %d: %w", m.Seq, err)
+			} else if err != nil {
 				h.s.log.Warn("an unlogged message does not follow any more", "sequence", m.Seq, "reason", err)
 				h.report.Unchained.add(m.Seq)
 				ok = false

@@ -3,18 +3,12 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"counterfoil/internal/durable"
 )
 
 const (
 	// watchEvery is how often the watch looks after the server unasked.
 	watchEvery = time.Second
-	// restartFree is how much of the disk must be free before a server that
-	// could not write is started again.
-	restartFree = 4 << 20
 	// A server that could not write is started again at once, and after longer
 	// and longer pauses if that does not help.
 	restartMin = 50 * time.Millisecond
@@ -99,39 +93,37 @@ func (s *Stream) revive(cause error, pause time.Duration) {
 // Messages can be read meanwhile.
 func (s *Stream) awaitSpace() bool {
 	for {
-		free, err := durable.FreeBytes(s.cfg.Dir)
-		if err != nil || free >= restartFree {
-			return true // a start will tell what else is wrong
+		err := s.emb.ready()
+		if err == nil {
+			return true
 		}
-		s.gate.set(unavailable("embedded stream server", fmt.Errorf("no space left: %d bytes free in %s, %d needed", free, s.cfg.Dir, restartFree)))
+		s.gate.set(err)
 		if !s.pause(s.ctx, 10*restartMin) {
 			return false
 		}
 	}
 }
 
-// restart stops the embedded server and starts it again. Before connections
-// reach it, it is asked whether it still has everything that was acknowledged or
-// read; if not, only Heal will publish to it.
+// restart stops the embedded server and starts it again, and asks it whether it
+// still has everything that was acknowledged or read; if not, only Heal will
+// publish to it. Publishes are refused meanwhile.
 func (s *Stream) restart() error {
 	if old := s.emb.take(); old != nil {
 		shutdown(old)
 	}
 	seen := s.seen.Load()
-	srv, err := s.emb.launch(s.ctx)
+	if err := s.emb.start(s.ctx); err != nil {
+		return err
+	}
+	st, found, err := streamState(s.emb.current(), s.cfg.Name)
 	if err != nil {
 		return err
 	}
-	st, _, err := streamState(srv, s.cfg.Name)
-	if err != nil {
-		shutdown(srv)
-		return err
-	}
-	if st.Last < seen || st.Deleted > 0 || st.First > 1 {
+	if !found || st.Last < seen || st.Deleted > 0 || st.First > 1 {
 		s.rewound(st.Last, seen)
+		return nil
 	}
-	s.emb.use(srv)
-	return nil
+	return s.emb.unkeep()
 }
 
 // checked refuses to go on with an external server after a reconnect until the

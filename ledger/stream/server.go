@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,29 +81,51 @@ func (e *embedded) options() (*server.Options, error) {
 }
 
 // start runs a server and waits until it is ready. A store that the server
-// cannot use, or whose stream it cannot read, is moved out of the way: Heal
-// makes the stream again from the log, and nothing is deleted.
+// cannot use is moved out of the way, and the messages in it are salvaged; Heal
+// makes the rest again from the log. Nothing is deleted.
 func (e *embedded) start(ctx context.Context) error {
+	if err := e.ready(); err != nil {
+		return err
+	}
+	kept, err := e.keep()
+	if err != nil {
+		return err
+	}
+	there := kept > 0 || e.hasStream()
 	srv, err := e.launch(ctx)
-	if err == nil {
+	if err == nil && there {
 		var found bool
-		if _, found, err = streamState(srv, e.cfg.Name); err == nil && !found && e.hasStream() {
+		if _, found, err = streamState(srv, e.cfg.Name); err == nil && !found {
 			err = errUnread
+		}
+		if err != nil {
+			shutdown(srv)
 		}
 	}
 	if errors.Is(err, errStore) {
-		if srv != nil {
-			shutdown(srv)
-		}
-		if err := e.setStoreAside(err); err != nil {
+		if err := e.setStoreAside(err, kept > 0); err != nil {
 			return err
 		}
 		srv, err = e.launch(ctx)
 	}
 	if err != nil {
-		if srv != nil {
-			shutdown(srv)
-		}
+		return err
+	}
+	e.use(srv)
+	return nil
+}
+
+// startOver runs a server on an empty store, after the stream could not even be
+// created on what was salvaged.
+func (e *embedded) startOver(ctx context.Context, cause error) error {
+	if srv := e.take(); srv != nil {
+		shutdown(srv)
+	}
+	if err := e.setStoreAside(fmt.Errorf("%w: %w", errStore, cause), false); err != nil {
+		return err
+	}
+	srv, err := e.launch(ctx)
+	if err != nil {
 		return err
 	}
 	e.use(srv)
@@ -111,7 +134,7 @@ func (e *embedded) start(ctx context.Context) error {
 
 var (
 	errStore  = errors.New("the store of the stream cannot be used")
-	errUnread = fmt.Errorf("%w: the server cannot read the stream that is in it", errStore)
+	errUnread = fmt.Errorf("%w: the server could not open the stream in it", errStore)
 )
 
 // launch runs a server until it is ready. errStore is the error if JetStream
@@ -133,7 +156,7 @@ func (e *embedded) launch(ctx context.Context) (*server.Server, error) {
 	for {
 		fatal := log.fatal()
 		switch {
-		case !srv.JetStreamEnabled():
+		case !srv.JetStreamEnabled(), fatal != nil && strings.Contains(fatal.Error(), "JetStream"):
 			err = errors.Join(errStore, fatal)
 		case fatal != nil:
 			err = fatal

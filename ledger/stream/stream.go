@@ -194,7 +194,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 	if err := s.pub.start(); err != nil {
 		return nil, err
 	}
-	if err := s.assertConfig(ctx); err != nil {
+	if err := s.openStream(ctx); err != nil {
 		return nil, err
 	}
 	st, err := s.State(ctx)

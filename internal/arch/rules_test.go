@@ -137,7 +137,7 @@ var verifier = struct {
 	never    []why // standard library, in the whole binary
 }{
 	main:     "cmd/counterfoil-verify",
-	packages: []string{"cmd/counterfoil-verify"},
+	packages: []string{"cmd/counterfoil-verify", "internal/verifycmd"},
 	never: []why{
 		{"net/...", "verification needs no network"},
 		{"os/exec", "it starts no program"},

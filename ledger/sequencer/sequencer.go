@@ -116,14 +116,14 @@ func (s *Sequencer) run(ctx context.Context) error {
 // of flushes whatever its size, and callers that were answered together send
 // their next events within a few milliseconds of each other. Without waiting,
 // the first of them would get a batch of its own and the others would wait for
-// all of it. It waits while messages keep coming, for at most half of what the
+// all of it. It waits while messages keep coming, for at most as long as the
 // last batch took.
 func (s *Sequencer) gather(ctx context.Context, r Reader) ([]Message, error) {
 	msgs, err := r.Next(ctx, batchMax)
 	if err != nil || s.took < 2*quiet {
 		return msgs, err
 	}
-	window, cancel := context.WithTimeout(ctx, min(s.took/2, gatherMax))
+	window, cancel := context.WithTimeout(ctx, min(s.took, gatherMax))
 	defer cancel()
 	for len(msgs) < batchMax {
 		pause, cancel := context.WithTimeout(window, quiet)

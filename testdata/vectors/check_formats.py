@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from formats import bundle, canonical, ed25519, event, lifecycle, log, request, trust  # noqa: E402
+from formats import bundle, canonical, ed25519, event, lifecycle, log, request, schema, trust  # noqa: E402
 from formats.canonical import Refused  # noqa: E402
 from formats.event import Bad  # noqa: E402
 
@@ -219,6 +219,33 @@ def check_bundle(c):
         c.same("bundle.json", case["rule"] + ": failures", ([], set()), (missing, surplus))
 
 
+def check_schemas(c):
+    """The JSON Schemas accept what is accepted, and notice faults of form."""
+    folder = HERE.parent.parent / "docs" / "spec" / "schema"
+    if not folder.is_dir():
+        return  # the vectors were copied elsewhere without the specification
+    of_trust, of_bundle = (json.loads((folder / f"{n}.schema.json").read_text(encoding="utf-8")) for n in ("trust", "bundle"))
+    doc = read("trust.json")
+    for case in doc["accept"]:
+        c.same("trust.schema.json", case["rule"], True, schema.fits(json.loads(case["text"]), of_trust))
+    form = ("unknown member", "unknown member of a key", "no log", "no event keys", "an empty list of event keys", "negative index", "index as text",
+            "index with a fraction", "index of 2^53", "another schema", "a public key of 31 bytes", "a public key without padding", "negative quorum")
+    for case in doc["reject"]:
+        if case["rule"] in form:
+            c.same("trust.schema.json", case["rule"], False, schema.fits(json.loads(case["text"]), of_trust))
+    for case in read("bundle.json")["cases"]:
+        raw = (HERE / case["bundle"]).read_bytes()
+        if case["status"] == "verified":
+            c.same("bundle.schema.json", case["rule"], True, schema.fits(json.loads(raw), of_bundle))
+        if case["bundle"] in ("bundle/format_keys.bundle.json", "bundle/format_value.bundle.json", "bundle/schema_bundle.bundle.json",
+                              "bundle/payload_type.bundle.json", "bundle/format_hash33.bundle.json"):
+            c.same("bundle.schema.json", case["rule"], False, schema.fits(json.loads(raw), of_bundle))
+    of_event = {"$ref": "#/$defs/event"}
+    doc = read("event.json")
+    for case in doc["accept"]:
+        c.same("bundle.schema.json", case["rule"], True, schema.fits(json.loads(case["event"]), of_event, of_bundle))
+
+
 def verify_file(bundle_path, trust_path):
     """Judge one bundle, as the ledger's own verifier does, and say what failed."""
     try:
@@ -233,7 +260,7 @@ def verify_file(bundle_path, trust_path):
     return {"verified": 0, "failed": 1}.get(r.status, 2)
 
 
-CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust, check_bundle)
+CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust, check_bundle, check_schemas)
 
 
 def main():

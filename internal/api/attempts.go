@@ -22,8 +22,8 @@ type Attempt struct {
 	Reconciliation string        `json:"reconciliation,omitempty"`
 	Reversal       string        `json:"reversal,omitempty"`
 	Review         string        `json:"review,omitempty"`
-	InDoubt        bool          `json:"inDoubt,omitempty"`
-	Corrected      bool          `json:"corrected,omitempty"`
+	InDoubt        bool          `json:"inDoubt,omitzero"`
+	Corrected      bool          `json:"corrected,omitzero"`
 	Revision       int64         `json:"revision"`
 	Subject        event.Subject `json:"subject"`
 	Action         event.Action  `json:"action"`

@@ -28,8 +28,8 @@ const (
 
 // batchItem is one line of a batch: {"begin":{…}} or {"append":{…}}.
 type batchItem struct {
-	Begin  jsontext.Value `json:"begin,omitempty"`
-	Append jsontext.Value `json:"append,omitempty"`
+	Begin  jsontext.Value `json:"begin,omitzero"`
+	Append jsontext.Value `json:"append,omitzero"`
 }
 
 // batchAnswer is the answer to one line, in the order of the lines.

@@ -29,7 +29,7 @@ type StreamedEvent struct {
 	LeafIndex uint64         `json:"leafIndex"`
 	LeafHash  string         `json:"leafHash"` // standard base64 of the RFC 6962 leaf hash
 	EventID   string         `json:"eventId,omitempty"`
-	Record    jsontext.Value `json:"record,omitempty"` // the leaf bytes
+	Record    jsontext.Value `json:"record,omitzero"` // the leaf bytes
 	Parked    string         `json:"parked,omitempty"`
 	TreeSize  uint64         `json:"treeSize"` // of the checkpoint that covers it
 }

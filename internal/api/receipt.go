@@ -42,20 +42,20 @@ type Receipt struct {
 	Subject           event.Subject     `json:"subject"`
 	OccurredAt        string            `json:"occurredAt"`
 	CapturedAt        string            `json:"capturedAt"`
-	ClockSkew         bool              `json:"clockSkew,omitempty"` // the two times are more than 60 s apart
+	ClockSkew         bool              `json:"clockSkew,omitzero"` // the two times are more than 60 s apart
 	TraceID           string            `json:"traceId,omitempty"`
 	Action            ReceiptAction     `json:"action"`
 	ReasonCodes       []string          `json:"reasonCodes,omitempty"`
 	Commitments       map[string]string `json:"commitments,omitempty"`
 	Refs              map[string]string `json:"refs,omitempty"`
-	Statement         jsontext.Value    `json:"statement,omitempty"`
+	Statement         jsontext.Value    `json:"statement,omitzero"`
 	Source            ReceiptSource     `json:"source"`
 	SourceAttestation event.Assurance   `json:"sourceAttestation"`
 	ClaimBoundary     string            `json:"claimBoundary"`
 	Commitment        Commitment        `json:"commitment"`
 	LeafIndex         uint64            `json:"leafIndex"`
 	Stage             string            `json:"stage"`
-	TreeSize          uint64            `json:"treeSize,omitempty"`
+	TreeSize          uint64            `json:"treeSize,omitzero"`
 	InclusionProof    []string          `json:"inclusionProof,omitempty"`
 	Checkpoint        string            `json:"checkpoint,omitempty"`
 	Openings          []Opening         `json:"openings,omitempty"`

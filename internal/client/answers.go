@@ -27,7 +27,7 @@ type Receipt struct {
 	Subject           Subject           `json:"subject"`
 	OccurredAt        string            `json:"occurredAt"`
 	CapturedAt        string            `json:"capturedAt"`
-	ClockSkew         bool              `json:"clockSkew,omitempty"`
+	ClockSkew         bool              `json:"clockSkew,omitzero"`
 	TraceID           string            `json:"traceId,omitempty"`
 	Action            Action            `json:"action"`
 	ReasonCodes       []string          `json:"reasonCodes,omitempty"`
@@ -39,7 +39,7 @@ type Receipt struct {
 	Commitment        Commitment        `json:"commitment"`
 	LeafIndex         uint64            `json:"leafIndex"`
 	Stage             Stage             `json:"stage"`
-	TreeSize          uint64            `json:"treeSize,omitempty"`
+	TreeSize          uint64            `json:"treeSize,omitzero"`
 	Checkpoint        string            `json:"checkpoint,omitempty"`
 }
 
@@ -71,8 +71,8 @@ type Attempt struct {
 	Reconciliation string    `json:"reconciliation,omitempty"`
 	Reversal       string    `json:"reversal,omitempty"`
 	Review         string    `json:"review,omitempty"`
-	InDoubt        bool      `json:"inDoubt,omitempty"`
-	Corrected      bool      `json:"corrected,omitempty"`
+	InDoubt        bool      `json:"inDoubt,omitzero"`
+	Corrected      bool      `json:"corrected,omitzero"`
 	Revision       int64     `json:"revision"`
 	Subject        Subject   `json:"subject"`
 	Action         Action    `json:"action"`
@@ -87,8 +87,8 @@ type AttemptSummary struct {
 	AttemptID  string  `json:"attemptId"`
 	State      string  `json:"state"`
 	Review     string  `json:"review,omitempty"`
-	InDoubt    bool    `json:"inDoubt,omitempty"`
-	Corrected  bool    `json:"corrected,omitempty"`
+	InDoubt    bool    `json:"inDoubt,omitzero"`
+	Corrected  bool    `json:"corrected,omitzero"`
 	Revision   int64   `json:"revision"`
 	Subject    Subject `json:"subject"`
 	Tool       string  `json:"tool"`
@@ -142,7 +142,7 @@ type StreamedEvent struct {
 	LeafIndex uint64         `json:"leafIndex"`
 	LeafHash  string         `json:"leafHash"`
 	EventID   string         `json:"eventId,omitempty"`
-	Record    jsontext.Value `json:"record,omitempty"`
+	Record    jsontext.Value `json:"record,omitzero"`
 	Parked    string         `json:"parked,omitempty"`
 	TreeSize  uint64         `json:"treeSize"`
 

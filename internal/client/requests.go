@@ -12,9 +12,9 @@ type Begin struct {
 	Action     Action `json:"action"`
 	// PrivateInput is JSON, PrivateInputRaw bytes that JSON cannot carry
 	// exactly; one of them, or none. The ledger keeps commitments only.
-	PrivateInput    jsontext.Value `json:"privateInput,omitempty"`
+	PrivateInput    jsontext.Value `json:"privateInput,omitzero"`
 	PrivateInputRaw []byte         `json:"privateInputRaw,omitempty"` // standard base64 on the wire
-	ExpectedEffect  jsontext.Value `json:"expectedEffect,omitempty"`
+	ExpectedEffect  jsontext.Value `json:"expectedEffect,omitzero"`
 	KeepBody        bool           `json:"keepBody,omitzero"`
 }
 
@@ -47,7 +47,7 @@ type Append struct {
 	SourceEventID    string            `json:"sourceEventId"` // unique within the attempt
 	OccurredAt       string            `json:"occurredAt"`
 	Status           string            `json:"status,omitempty"`
-	PrivateResult    jsontext.Value    `json:"privateResult,omitempty"`
+	PrivateResult    jsontext.Value    `json:"privateResult,omitzero"`
 	PrivateResultRaw []byte            `json:"privateResultRaw,omitempty"`
 	ReasonCodes      []string          `json:"reasonCodes,omitempty"`
 	Refs             map[string]string `json:"refs,omitempty"`

@@ -380,3 +380,29 @@ func TestCaseClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestEVI17_EmptyValuesAreValues: an empty private value is a value, not an
+// absent one, and each is other content than the rest.
+func TestEVI17_EmptyValuesAreValues(t *testing.T) {
+	ctx := context.Background()
+	s := newShared(t)
+	x := s.site(filepath.Join(t.TempDir(), "a"))
+	values := []string{`{}`, `[]`, `""`, `null`, `0`, `false`}
+	for i, first := range values {
+		inv := fmt.Sprint("call-", i)
+		b, err := x.Begin(ctx, parseBegin(t, inv, first))
+		if err != nil || len(b.Rec.Event.Commitments) != 1 {
+			t.Fatalf("%s: %v, commitments %v", first, err, b)
+		}
+		for _, second := range values {
+			again, err := x.Begin(ctx, parseBegin(t, inv, second))
+			var c *intake.Conflict
+			switch {
+			case first == second && (err != nil || again.New):
+				t.Errorf("%s again: %v, %v", first, again, err)
+			case first != second && !errors.As(err, &c):
+				t.Errorf("%s, then %s: %v, want a conflict", first, second, err)
+			}
+		}
+	}
+}

@@ -1,9 +1,11 @@
 package intake
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,6 +38,14 @@ func (e *RequestError) Error() string {
 	return where + ": " + e.Detail
 }
 
+// Hints that fit many members.
+const (
+	hintMembers = "the members and their types are in docs/spec/http.md"
+	hintID      = "an identifier is text of 1 to 255 bytes, without control characters and noncharacters"
+	hintEvent   = "what an event may hold is in docs/spec/event.md"
+	hintJSON    = "send one JSON document in UTF-8 and nothing after it"
+)
+
 func refuse(path, hint, format string, args ...any) *RequestError {
 	return &RequestError{Path: path, Detail: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -48,10 +58,10 @@ type Begin struct {
 	TraceID        string         `json:"traceId,omitempty"`
 	Action         event.Action   `json:"action"`
 	Subject        event.Subject  `json:"subject,omitzero"` // default: tool_action and the action's name
-	PrivateInput   jsontext.Value `json:"privateInput,omitempty"`
+	PrivateInput   jsontext.Value `json:"privateInput,omitzero"`
 	PrivateRaw     string         `json:"privateInputRaw,omitempty"` // standard base64
-	ExpectedEffect jsontext.Value `json:"expectedEffect,omitempty"`
-	KeepBody       bool           `json:"keepBody,omitempty"`
+	ExpectedEffect jsontext.Value `json:"expectedEffect,omitzero"`
+	KeepBody       bool           `json:"keepBody,omitzero"`
 
 	statement jsontext.Value // notices of the ledger itself only
 	canonical []byte
@@ -75,14 +85,14 @@ type Append struct {
 	SourceEventID string            `json:"sourceEventId"`
 	OccurredAt    string            `json:"occurredAt"`
 	Status        string            `json:"status,omitempty"` // never on a reconciliation
-	PrivateResult jsontext.Value    `json:"privateResult,omitempty"`
+	PrivateResult jsontext.Value    `json:"privateResult,omitzero"`
 	PrivateRaw    string            `json:"privateResultRaw,omitempty"`
 	ReasonCodes   []string          `json:"reasonCodes,omitempty"`
 	Refs          map[string]string `json:"refs,omitempty"`
 	ReadBack      *ReadBack         `json:"readback,omitempty"` // reconciliation only
 	Reviewer      string            `json:"reviewer,omitempty"` // review only
 	Rubric        string            `json:"rubric,omitempty"`   // review only
-	KeepBody      bool              `json:"keepBody,omitempty"`
+	KeepBody      bool              `json:"keepBody,omitzero"`
 
 	canonical []byte
 	raw       []byte
@@ -92,8 +102,8 @@ type Append struct {
 type ReadBack struct {
 	Source   string         `json:"source"`
 	Observed string         `json:"observed"`
-	Count    int64          `json:"count,omitempty"`
-	Value    jsontext.Value `json:"value,omitempty"`
+	Count    int64          `json:"count,omitzero"`
+	Value    jsontext.Value `json:"value,omitzero"`
 }
 
 // ParseBegin reads and checks the body of a begin.
@@ -117,20 +127,20 @@ func (b *Begin) prepare() error {
 		{"/action/name", b.Action.Name}, {"/action/effectKind", b.Action.EffectKind}, {"/action/effectMode", b.Action.EffectMode},
 		{"/subject/id", b.Subject.ID},
 	} {
-		if err := event.CheckID(f.path, f.value); err != nil {
-			return fromEvent(err)
+		if err := checkID(f.path, f.value); err != nil {
+			return err
 		}
 	}
 	if b.TraceID != "" {
-		if err := event.CheckID("/traceId", b.TraceID); err != nil {
-			return fromEvent(err)
+		if err := checkID("/traceId", b.TraceID); err != nil {
+			return err
 		}
 	}
 	if !event.KnownKind(b.Subject.Kind) {
-		return refuse("/subject/kind", "", "unknown kind %q", b.Subject.Kind)
+		return refuse("/subject/kind", "the subject kinds are in docs/spec/event.md", "unknown kind %q", b.Subject.Kind)
 	}
 	if b.Subject.Kind == event.Ledger && b.statement == nil {
-		return refuse("/subject/kind", "", "only the ledger speaks about itself")
+		return refuse("/subject/kind", "use the kind that the action is about", "only the ledger speaks about itself")
 	}
 	if err := checkTime(b.OccurredAt); err != nil {
 		return err
@@ -172,10 +182,10 @@ func (a *Append) prepare() error {
 	case event.Attempt:
 		return refuse("/lifecycle", "begin a new attempt instead", "an attempt cannot be appended")
 	default:
-		return refuse("/lifecycle", "", "%q is not outcome, reversal, reconciliation or review", a.Lifecycle)
+		return refuse("/lifecycle", "the lifecycles are in docs/spec/lifecycle.md", "%q is not outcome, reversal, reconciliation or review", a.Lifecycle)
 	}
-	if err := event.CheckID("/sourceEventId", a.SourceEventID); err != nil {
-		return fromEvent(err)
+	if err := checkID("/sourceEventId", a.SourceEventID); err != nil {
+		return err
 	}
 	if err := checkTime(a.OccurredAt); err != nil {
 		return err
@@ -184,7 +194,7 @@ func (a *Append) prepare() error {
 		return err
 	}
 	if (a.Lifecycle == event.Review) != (a.Reviewer != "" || a.Rubric != "") {
-		return refuse("/reviewer", "", "a review, and only a review, names a reviewer or a rubric")
+		return refuse("/reviewer", "a review names one of them or both, other lifecycles none", "a review, and only a review, names a reviewer or a rubric")
 	}
 	for i, c := range a.ReasonCodes {
 		if _, ok := event.ReasonCodeMeaning(c); !ok {
@@ -207,10 +217,10 @@ func (a *Append) prepare() error {
 func (a *Append) checkStatus() error {
 	if a.Lifecycle != event.Reconciliation {
 		if a.ReadBack != nil {
-			return refuse("/readback", "", "only a reconciliation carries a read-back")
+			return refuse("/readback", "leave it out, or append a reconciliation", "only a reconciliation carries a read-back")
 		}
 		if a.Status == "" {
-			return refuse("/status", "", "missing")
+			return refuse("/status", "the words of each lifecycle are in docs/spec/event.md", "missing")
 		}
 		return nil // the words depend on the subject kind: the event is validated later
 	}
@@ -219,10 +229,10 @@ func (a *Append) checkStatus() error {
 	}
 	rb := a.ReadBack
 	if rb == nil {
-		return refuse("/readback", "", "missing: a reconciliation needs what an authoritative source showed")
+		return refuse("/readback", `send {"source":…,"observed":"present"|"absent"|"unreachable"}`, "missing: a reconciliation needs what an authoritative source showed")
 	}
 	if rb.Observed != event.ObservedPresent && len(rb.Value) > 0 {
-		return refuse("/readback/value", "", "a value comes with observed %q", event.ObservedPresent)
+		return refuse("/readback/value", "leave the value out, or state what was present", "a value comes with observed %q", event.ObservedPresent)
 	}
 	if len(a.PrivateResult) > 0 || a.PrivateRaw != "" {
 		return refuse("/privateResult", "put what was read into readback.value", "a reconciliation has no result of its own")
@@ -241,11 +251,12 @@ func checkTime(s string) error {
 func privateValue(path string, v *jsontext.Value, rawBase64 string) (raw []byte, err error) {
 	if rawBase64 != "" {
 		if len(*v) > 0 {
-			return nil, refuse(path, "", "given as JSON and as raw bytes")
+			return nil, refuse(path, "send one of the two", "given as JSON and as raw bytes")
 		}
+		// The decoder skips line breaks, which would be a second spelling.
 		raw, err := base64.StdEncoding.Strict().DecodeString(rawBase64)
-		if err != nil {
-			return nil, refuse(path+"Raw", "", "not standard base64 with padding")
+		if err != nil || strings.ContainsAny(rawBase64, "\r\n") {
+			return nil, refuse(path+"Raw", "use the standard alphabet, padding, no line breaks", "not standard base64 with padding")
 		}
 		if len(raw) > canon.Private.MaxBytes {
 			return nil, tooLarge(path+"Raw", len(raw), canon.Private.MaxBytes)
@@ -259,7 +270,7 @@ func privateValue(path string, v *jsontext.Value, rawBase64 string) (raw []byte,
 	if err != nil {
 		var ce *canon.Error
 		if errors.As(err, &ce) {
-			re := refuse(path+ce.Path, ce.Hint, "%s: %s", ce.Reason, ce.Detail)
+			re := refuse(path+ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 			re.TooLarge = ce.Reason == canon.ReasonTooLarge
 			return nil, re
 		}
@@ -277,9 +288,17 @@ func tooLarge(path string, size, limit int) *RequestError {
 func fromEvent(err error) error {
 	var ee *event.Error
 	if errors.As(err, &ee) {
-		return &RequestError{Path: ee.Path, Detail: ee.Detail, Hint: ee.Hint}
+		return &RequestError{Path: ee.Path, Detail: ee.Detail, Hint: cmp.Or(ee.Hint, hintEvent)}
 	}
 	return err
+}
+
+func checkID(path, s string) error {
+	var ee *event.Error
+	if errors.As(event.CheckID(path, s), &ee) {
+		return refuse(path, cmp.Or(ee.Hint, hintID), "%s", ee.Detail)
+	}
+	return nil
 }
 
 // decode reads a request strictly: known members only, each once, valid UTF-8.
@@ -295,7 +314,7 @@ func decode(body []byte, v any) error {
 	// The private profile names the commonest faults better than the decoder.
 	var ce *canon.Error
 	if cerr := canon.Private.Check(body); errors.As(cerr, &ce) && len(body) <= canon.Private.MaxBytes {
-		return refuse(ce.Path, ce.Hint, "%s: %s", ce.Reason, ce.Detail)
+		return refuse(ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	var se *json.SemanticError
 	if errors.As(err, &se) {
@@ -303,16 +322,16 @@ func decode(body []byte, v any) error {
 		if se.Err != nil {
 			detail = se.Err.Error()
 		}
-		return refuse(string(se.JSONPointer), "", "%s", detail)
+		return refuse(string(se.JSONPointer), hintMembers, "%s", detail)
 	}
 	var syn *jsontext.SyntacticError
 	if errors.As(err, &syn) {
 		if errors.Is(syn.Err, jsontext.ErrDuplicateName) {
 			return refuse(string(syn.JSONPointer), "send each name once", "%s: %v", canon.ReasonDuplicate, syn.Err)
 		}
-		return refuse(string(syn.JSONPointer), "", "%v", syn.Err)
+		return refuse(string(syn.JSONPointer), hintJSON, "%v", syn.Err)
 	}
-	return refuse("", "", "%v", err)
+	return refuse("", hintJSON, "%v", err)
 }
 
 // canonicalRequest is what sameness is decided on: the request as it was sent,

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Metadata of the stream: whose it is.
@@ -17,6 +18,9 @@ const (
 	metaFingerprint = "counterfoil.tenant-key"
 	metaOfServer    = "_nats." // NATS keeps its own members here
 )
+
+// consumerLimit is how long any consumer of the stream may be idle.
+const consumerLimit = 10 * time.Minute
 
 // wanted is the configuration that the ledger relies on, in the spelling of the
 // JetStream API. Whatever could take a message away from the stream, change one
@@ -171,6 +175,8 @@ func (s *Stream) openStream(ctx context.Context) error {
 func (s *Stream) create(ctx context.Context) error {
 	cfg := s.wanted()
 	cfg["num_replicas"] = s.cfg.Replicas
+	// Consumers that nobody reads from go away by themselves, durable ones too.
+	cfg["consumer_limits"] = map[string]any{"inactive_threshold": consumerLimit}
 	var info struct {
 		Config map[string]any `json:"config"`
 	}

@@ -100,10 +100,8 @@ func (s *Stream) connect() error {
 	url := s.cfg.URL
 	if s.emb != nil {
 		url = ""
-		opts = append(opts, nats.InProcessServer(s.emb), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
-		if s.cfg.ListenAddr != "" {
-			opts = append(opts, nats.UserInfo(ownUser, s.emb.password))
-		}
+		opts = append(opts, nats.InProcessServer(s.emb), nats.UserInfo(ownUser, s.emb.password),
+			nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	} else {
 		opts = append(opts, nats.ReconnectWait(250*time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond))
 		if s.cfg.CredsFile != "" {

@@ -107,7 +107,7 @@ func mustHold(t testing.TB, s *Stream, want leaves) {
 }
 
 func streamDir(dir string) string {
-	return filepath.Join(dir, "jetstream", "$G", "streams", DefaultName)
+	return filepath.Join(dir, storeName, account, "streams", DefaultName)
 }
 
 // blocks returns the files that hold the messages, oldest first. With bodies of

@@ -62,6 +62,9 @@ func (e *embedded) options() (*server.Options, error) {
 		JetStreamMaxStore: 1 << 60,
 		MaxPayload:        1 << 20,
 	}
+	if err := addAccounts(o, e.cfg, e.password); err != nil {
+		return nil, err
+	}
 	if e.cfg.ListenAddr == "" {
 		return o, nil
 	}
@@ -76,7 +79,6 @@ func (e *embedded) options() (*server.Options, error) {
 		o.Port = server.RANDOM_PORT
 	}
 	o.Host, o.DontListen = host, false
-	o.Users = users(e.cfg, e.password)
 	return o, nil
 }
 
@@ -242,8 +244,6 @@ func (e *embedded) url() string {
 	}
 	return "nats://" + e.addr
 }
-
-const account = "$G" // the only account
 
 // streamState asks a server, not a connection, what a stream holds.
 func streamState(srv *server.Server, name string) (st State, found bool, err error) {

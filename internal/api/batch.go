@@ -76,7 +76,9 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.recordAll(r.Context(), items)
+	record, done := context.WithTimeout(r.Context(), s.cfg.WaitLimit)
+	s.recordAll(record, items)
+	done()
 
 	last, any := uint64(0), false
 	for _, it := range items {

@@ -25,7 +25,9 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.cfg.Ledger.Begin(r.Context(), req)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WaitLimit)
+	defer cancel()
+	res, err := s.cfg.Ledger.Begin(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,9 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.cfg.Ledger.Append(r.Context(), req)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WaitLimit)
+	defer cancel()
+	res, err := s.cfg.Ledger.Append(ctx, req)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,8 @@ type Config struct {
 	Observe func(route string, status int, d time.Duration)
 	Now     func() time.Time
 	Logger  *slog.Logger
-	// WaitLimit bounds how long a call waits for its stage.
+	// WaitLimit bounds how long a call waits for the stream, and then for its
+	// stage.
 	WaitLimit time.Duration
 }
 

@@ -196,6 +196,14 @@ func (a *Append) prepare() error {
 	if (a.Lifecycle == event.Review) != (a.Reviewer != "" || a.Rubric != "") {
 		return refuse("/reviewer", "a review names one of them or both, other lifecycles none", "a review, and only a review, names a reviewer or a rubric")
 	}
+	for _, f := range []struct{ path, value string }{{"/reviewer", a.Reviewer}, {"/rubric", a.Rubric}} {
+		if f.value == "" {
+			continue
+		}
+		if err := checkID(f.path, f.value); err != nil {
+			return err
+		}
+	}
 	for i, c := range a.ReasonCodes {
 		if _, ok := event.ReasonCodeMeaning(c); !ok {
 			return refuse(fmt.Sprintf("/reasonCodes/%d", i), "see docs/spec/registries.md", "%q is not a registered reason code", c)
@@ -230,6 +238,17 @@ func (a *Append) checkStatus() error {
 	rb := a.ReadBack
 	if rb == nil {
 		return refuse("/readback", `send {"source":…,"observed":"present"|"absent"|"unreachable"}`, "missing: a reconciliation needs what an authoritative source showed")
+	}
+	if err := checkID("/readback/source", rb.Source); err != nil {
+		return err
+	}
+	switch rb.Observed {
+	case event.ObservedPresent, event.ObservedAbsent, event.ObservedUnreachable:
+	default:
+		return refuse("/readback/observed", "say what the source showed", "%q is not present, absent or unreachable", rb.Observed)
+	}
+	if rb.Count < 0 || rb.Count > canon.MaxSafeInteger || rb.Count > 0 && rb.Observed != event.ObservedPresent {
+		return refuse("/readback/count", "leave it out, or say how many were present", "%d: a count is 1 to 2^53-1 and comes with observed %q", rb.Count, event.ObservedPresent)
 	}
 	if rb.Observed != event.ObservedPresent && len(rb.Value) > 0 {
 		return refuse("/readback/value", "leave the value out, or state what was present", "a value comes with observed %q", event.ObservedPresent)

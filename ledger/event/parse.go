@@ -103,10 +103,25 @@ type Record struct {
 	// SignatureBytes are the canonical bytes of the array of signatures.
 	SignatureBytes []byte
 	Signatures     []Signature
+
+	digest Digest // of EventBytes, if known
+	known  bool
 }
 
 // Digest is the digest of the event.
-func (r *Record) Digest() Digest { return DigestOf(r.EventBytes) }
+func (r *Record) Digest() Digest {
+	if r.known {
+		return r.digest
+	}
+	return DigestOf(r.EventBytes)
+}
+
+// Sealed returns the record with its digest computed once; EventBytes must not
+// change afterwards.
+func (r *Record) Sealed() *Record {
+	r.digest, r.known = DigestOf(r.EventBytes), true
+	return r
+}
 
 const (
 	leafHead = `{"event":`
@@ -178,7 +193,7 @@ func NewRecord(eventBytes, signatureBytes []byte) (*Record, error) {
 	if n := len(leafHead) + len(eventBytes) + len(leafMid) + len(signatureBytes) + 1; n > MaxLeafBytes {
 		return nil, bad("", "leaf of %d bytes, limit %d", n, MaxLeafBytes)
 	}
-	return &Record{Event: e, EventBytes: eventBytes, SignatureBytes: signatureBytes, Signatures: sigs}, nil
+	return (&Record{Event: e, EventBytes: eventBytes, SignatureBytes: signatureBytes, Signatures: sigs}).Sealed(), nil
 }
 
 func parseSignatures(b []byte) ([]Signature, error) {

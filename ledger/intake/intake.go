@@ -229,7 +229,7 @@ func (in *Intake) sign(ev *event.Event) (*Result, error) {
 	sigs := []event.Signature{{KeyID: in.cfg.Signer.KeyID(), Sig: sig}}
 	sigBytes := event.AppendSignatures(nil, sigs)
 	leaf := event.AppendLeaf(make([]byte, 0, len(canonical)+len(sigBytes)+32), canonical, sigBytes)
-	rec := &event.Record{Event: ev, EventBytes: canonical, SignatureBytes: sigBytes, Signatures: sigs}
+	rec := (&event.Record{Event: ev, EventBytes: canonical, SignatureBytes: sigBytes, Signatures: sigs}).Sealed()
 	in.cfg.Signed(leaf, rec)
 	return &Result{Leaf: leaf, New: true, Rec: rec}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"counterfoil/internal/cli"
+	"counterfoil/internal/verifycmd"
 )
 
 func main() { os.Exit(run()) }
@@ -23,7 +24,7 @@ func run() int {
 	context.AfterFunc(ctx, stop)
 	return cli.Run(ctx, os.Args[1:], cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Program: program(os.Args[0]),
-	}, cli.Deps{App: ledger{}, Verify: verify})
+	}, cli.Deps{App: ledger{}, Verify: verifycmd.Run})
 }
 
 // program is how the user calls this program, for commands to type.

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"counterfoil/internal/verifycmd"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"counterfoil":        main,
-		"counterfoil-verify": func() { os.Exit(verify(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"counterfoil-verify": func() { os.Exit(verifycmd.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
 

@@ -25,7 +25,7 @@ and tells what happened. Then it goes on serving. Running it again adds nothing.
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if cfg.Logger, err = c.logger("warn"); err != nil {
+			if cfg.Logger, err = c.logger("error"); err != nil {
 				return err
 			}
 			if exit && cfg.Listen == "" {

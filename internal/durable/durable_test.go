@@ -247,6 +247,9 @@ func TestFreeBytes(t *testing.T) {
 	if n, err := FreeBytes(t.TempDir()); err != nil || n == 0 {
 		t.Errorf("FreeBytes = %d, %v", n, err)
 	}
+	if free, size, err := Space(t.TempDir()); err != nil || free == 0 || free > size {
+		t.Errorf("Space = %d, %d, %v", free, size, err)
+	}
 	if _, err := FreeBytes(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error for a missing path")
 	}

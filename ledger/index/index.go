@@ -19,7 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -69,8 +72,12 @@ type Config struct {
 	Parse func(leaf []byte) (*event.Record, error)
 	// Check verifies the signatures of a record at a leaf index; the error
 	// says why it does not count.
-	Check  func(rec *event.Record, leaf []byte, leafIndex uint64) error
-	Logger *slog.Logger
+	Check func(rec *event.Record, leaf []byte, leafIndex uint64) error
+	// MinFree is the free space in bytes below which nothing is written: Badger
+	// writes through a memory map, and a full disk would kill the process. Rows
+	// stay in memory meanwhile. 0: no bound.
+	MinFree uint64
+	Logger  *slog.Logger
 }
 
 // Row is an attempt: its folded state and the stream sequence of each event.
@@ -111,11 +118,39 @@ func newLayer() layer {
 }
 
 // Open opens or creates the index. Position tells how far it goes; the caller
-// compares that with the stream and calls Reset if it does not fit.
+// compares that with the stream and calls Reset if it does not fit. Files that
+// cannot be read are deleted, with a warning: they are derived. (Some damage to
+// a table makes Badger panic in a goroutine of its own; the caller counts
+// openings that did not end.)
 func Open(cfg Config) (*Index, error) {
 	if cfg.Parse == nil {
 		cfg.Parse = event.ParseRecord
 	}
+	x, err := openOnce(cfg)
+	if err == nil || !damaged(err) {
+		return x, err
+	}
+	cfg.Logger.Warn("the index cannot be read and is built again from the stream", "dir", cfg.Dir, "error", err)
+	if err := os.RemoveAll(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("delete the index in %s: %w", cfg.Dir, err)
+	}
+	return openOnce(cfg)
+}
+
+// damaged tells the fault of the files from one of the machine (a full disk, no
+// rights) and from a directory that somebody else has open.
+func damaged(err error) bool {
+	var errno syscall.Errno
+	return !errors.As(err, &errno) && !strings.Contains(err.Error(), "Cannot acquire directory lock")
+}
+
+func openOnce(cfg Config) (_ *Index, err error) {
+	// Badger asserts some of what it reads from its files.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("open index in %s: %v", cfg.Dir, p)
+		}
+	}()
 	opts := badger.DefaultOptions(cfg.Dir).
 		WithLogger(nil).
 		WithMemTableSize(16 << 20).WithNumMemtables(2).
@@ -202,7 +237,7 @@ func (x *Index) Run(ctx context.Context, r Reader) error {
 			case <-done:
 				return
 			case <-t.C:
-				if err := x.Flush(); err != nil {
+				if err := x.Flush(); err != nil && !errors.Is(err, errNoSpace) {
 					x.cfg.Logger.Error("write index", "error", err)
 				}
 			}
@@ -214,7 +249,9 @@ func (x *Index) Run(ctx context.Context, r Reader) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	err = errors.Join(err, x.Flush())
+	if ferr := x.Flush(); !errors.Is(ferr, errNoSpace) {
+		err = errors.Join(err, ferr)
+	}
 	x.mu.Lock()
 	x.err = err
 	x.broadcastLocked()
@@ -234,7 +271,7 @@ func (x *Index) follow(ctx context.Context, r Reader) error {
 				return err
 			}
 			if full {
-				if err := x.Flush(); err != nil {
+				if err := x.Flush(); err != nil && !errors.Is(err, errNoSpace) {
 					return err
 				}
 			}
@@ -374,7 +411,12 @@ func (x *Index) SetShardLast(shard int, seq uint64) {
 	}
 }
 
-// Close flushes and closes the database. Run must have ended.
+// Close flushes and closes the database. Run must have ended. On a full disk
+// the rows that are not written are dropped: the next Run applies them again.
 func (x *Index) Close() error {
-	return errors.Join(x.Flush(), x.db.Close())
+	err := x.Flush()
+	if errors.Is(err, errNoSpace) {
+		err = nil
+	}
+	return errors.Join(err, x.db.Close())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/event"
 )
 
@@ -75,7 +76,60 @@ func (x *Index) get(key []byte) (v []byte, err error) {
 	return v, err
 }
 
-// Flush writes all rows and the cursor in one transaction.
+// errNoSpace: too little is free to write; nothing was written.
+var errNoSpace = errors.New("too little disk space for the index")
+
+func (x *Index) checkFree() error {
+	if x.cfg.MinFree == 0 {
+		return nil
+	}
+	free, err := durable.FreeBytes(x.cfg.Dir)
+	if err == nil && free < x.cfg.MinFree {
+		err = fmt.Errorf("%w: %d bytes free in %s, %d needed", errNoSpace, free, x.cfg.Dir, x.cfg.MinFree)
+	}
+	return err
+}
+
+// write puts a layer into Badger, the cursor last: in one transaction, or in
+// several if the disk was full for long and the layer has outgrown one. Rows
+// ahead of the cursor are safe, see Flush.
+func (x *Index) write(l layer, meta []byte) (err error) {
+	tx := x.db.NewTransaction(true)
+	defer func() { tx.Discard() }()
+	set := func(key, v []byte) error {
+		err := tx.Set(key, v)
+		if !errors.Is(err, badger.ErrTxnTooBig) {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		tx = x.db.NewTransaction(true)
+		return tx.Set(key, v)
+	}
+	for s, id := range l.scopes {
+		if err := set(append(append(make([]byte, 0, 2+len(s)), prefixScope...), s[:]...), []byte(id)); err != nil {
+			return err
+		}
+	}
+	for id, row := range l.rows {
+		v, err := row.marshal()
+		if err != nil {
+			return err
+		}
+		if err := set(append(append(make([]byte, 0, 2+len(id)), prefixAtt...), id...), v); err != nil {
+			return err
+		}
+	}
+	if meta != nil {
+		if err := set(keyMeta, meta); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// Flush writes all rows and the cursor.
 func (x *Index) Flush() error {
 	x.flushMu.Lock()
 	defer x.flushMu.Unlock()
@@ -94,27 +148,10 @@ func (x *Index) Flush() error {
 	if meta == nil && len(l.rows) == 0 {
 		return nil
 	}
-	err := x.db.Update(func(tx *badger.Txn) error {
-		for s, id := range l.scopes {
-			if err := tx.Set(append(append(make([]byte, 0, 2+len(s)), prefixScope...), s[:]...), []byte(id)); err != nil {
-				return err
-			}
-		}
-		for id, row := range l.rows {
-			v, err := row.marshal()
-			if err != nil {
-				return err
-			}
-			if err := tx.Set(append(append(make([]byte, 0, 2+len(id)), prefixAtt...), id...), v); err != nil {
-				return err
-			}
-		}
-		if meta == nil {
-			return nil
-		}
-		return tx.Set(keyMeta, meta)
-	})
-	if err != nil {
+	if err := x.checkFree(); err != nil {
+		return err
+	}
+	if err := x.write(l, meta); err != nil {
 		return fmt.Errorf("write index rows: %w", err)
 	}
 	x.mu.Lock()

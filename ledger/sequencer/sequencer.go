@@ -5,7 +5,8 @@
 // the size of the tree: after any crash the next message to append is the one
 // behind the last leaf. One batch is in flight at a time. A batch that fails is
 // tried again until it is in; nothing is skipped, so trouble with the disk
-// shows as a log that does not grow, never as a hole.
+// shows as a log that does not grow, never as a hole. Only an error that the
+// caller calls final ends it: a new start goes on at the same place.
 package sequencer
 
 import (
@@ -50,6 +51,9 @@ type Config struct {
 	// leaves: the keys of the attempts. Size grows when both are done; either
 	// is tried again until it succeeds.
 	Beside func() error
+	// Final tells an error after which trying again is no use: Run ends with
+	// it. Nil: there is none.
+	Final  func(error) bool
 	Logger *slog.Logger
 	// RetryEvery is the first pause after a failed batch; it doubles up to 5 s.
 	RetryEvery time.Duration
@@ -175,6 +179,9 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if err != nil && s.cfg.Final != nil && s.cfg.Final(err) {
+			return fmt.Errorf("append to the log at %d: %w", size, err)
 		}
 		if err != nil {
 			s.cfg.Logger.Error("append to the log", "index", size, "error", err)

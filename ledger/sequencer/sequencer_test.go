@@ -256,3 +256,28 @@ func TestBatchesGrowWithLoad(t *testing.T) {
 		}
 	})
 }
+
+// TestLOG14_AFinalErrorEndsIt: trying again would be of no use, so waiters get
+// their answer and a new start goes on.
+func TestLOG14_AFinalErrorEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, f := &memory{}, newFeed()
+		cfg := config(m, f)
+		broken := errors.New("broken for good")
+		cfg.Beside = func() error { return broken }
+		cfg.Final = func(err error) bool { return errors.Is(err, broken) }
+		s := New(cfg)
+		f.add(names(0, 3)...)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context()) }()
+		if err := s.Wait(t.Context(), 3); !errors.Is(err, ErrStopped) || !errors.Is(err, broken) {
+			t.Errorf("a waiter got %v", err)
+		}
+		if err := <-ended; !errors.Is(err, broken) {
+			t.Errorf("it ended with %v", err)
+		}
+		if s.Size() != 0 {
+			t.Errorf("size %d counts", s.Size())
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -52,8 +53,8 @@ type Config struct {
 	// DIR/keys; both or neither.
 	EventKeyID, EventSeedFile string
 	// DiskReserve is how many bytes stay free: below it, intake refuses and
-	// the log can still catch up. Default 16 MiB, at most a quarter of the
-	// file system.
+	// the log can still catch up. Default 16 MiB; more than a quarter of the
+	// file system counts as a quarter.
 	DiskReserve uint64
 	// PublishEvery is the shortest time between two checkpoints; default
 	// 50 ms.
@@ -153,6 +154,12 @@ func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }
 func (p paths) aside() string           { return p.join("aside") }
+
+// isEmpty tells that a directory is missing or has nothing in it.
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
+}
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

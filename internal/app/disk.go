@@ -17,26 +17,43 @@ type diskWatch struct {
 	dir     string
 	reserve uint64
 	free    atomic.Uint64
-	full    atomic.Bool
 }
+
+// eventCost is what an accepted event may still take on the disk in log, vault,
+// index and views together, leaves of the usual size. It is set aside for every
+// event that waits to be logged.
+const eventCost = 4 << 10
 
 // diskEvery is how often the free space is read: at 10,000 events of 2 KB in
 // all files together, 2 MB in between, well within the reserve.
 const diskEvery = 100 * time.Millisecond
 
+// newDiskWatch refuses a disk on which nothing can be opened: the databases
+// write through memory maps when they open, and a full disk would kill the
+// process in the middle of it.
 func newDiskWatch(dir string, reserve uint64) (*diskWatch, error) {
-	w := &diskWatch{dir: dir, reserve: reserve}
-	return w, w.look()
+	free, size, err := durable.Space(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &diskWatch{dir: dir, reserve: min(reserve, size/4)}
+	w.free.Store(free)
+	if free < w.toWrite() {
+		return nil, fmt.Errorf("%d bytes free on the file system of %s, a start needs %d (hint: free some space and start again; nothing is lost)", free, dir, w.toWrite())
+	}
+	return w, nil
 }
+
+// toWrite is the free space below which the databases do not write any more,
+// not even what was accepted.
+func (w *diskWatch) toWrite() uint64 { return w.reserve / 2 }
 
 func (w *diskWatch) look() error {
 	free, err := durable.FreeBytes(w.dir)
-	if err != nil {
-		return fmt.Errorf("free space of %s: %w", w.dir, err)
+	if err == nil {
+		w.free.Store(free)
 	}
-	w.free.Store(free)
-	w.full.Store(free < w.reserve)
-	return nil
+	return err
 }
 
 func (w *diskWatch) run(ctx context.Context) {
@@ -45,10 +62,14 @@ func (w *diskWatch) run(ctx context.Context) {
 	}
 }
 
-// admit refuses new events while the reserve is touched.
-func (w *diskWatch) admit() error {
-	if !w.full.Load() {
+// admit refuses new events while the reserve, or what the waiting events need
+// beside it, is touched.
+func (w *diskWatch) admit(waiting uint64) error {
+	free, keep := w.free.Load(), w.reserve+waiting*eventCost
+	if free >= keep {
 		return nil
 	}
-	return &api.Unavailable{Reason: "disk_full", Message: fmt.Sprintf("%d bytes free in the data directory, %d are kept in reserve", w.free.Load(), w.reserve)}
+	return &api.Unavailable{Reason: reasonDiskFull, Message: fmt.Sprintf("%d bytes free on the file system of the data directory, %d are kept in reserve", free, keep)}
 }
+
+const reasonDiskFull = "disk_full"

@@ -137,7 +137,12 @@ func (l *Ledger) openDisk(context.Context) (err error) {
 }
 
 func (l *Ledger) openVault(context.Context) error {
-	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), vault.Options{MinFree: min(8<<20, l.disk.reserve/2), Log: l.log})
+	// Without its vault a ledger could compare no repeat with what it recorded
+	// and open no commitment: that is a loss to know of, not a first start.
+	if l.id.Complete && isEmpty(l.paths.vault()) {
+		return fmt.Errorf("%s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", l.paths.vault())
+	}
+	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), vault.Options{MinFree: l.disk.toWrite(), Log: l.log})
 	if err != nil {
 		return err
 	}
@@ -200,7 +205,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	next := l.indexNext()
 	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
-		Log: l.tlog, Beside: l.vault.Sync, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
+		Log: l.tlog, Beside: l.vault.Sync, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })
@@ -235,16 +240,25 @@ func (l *Ledger) start(ctx context.Context) error {
 func (l *Ledger) background(name string, f func() error) {
 	l.running.Go(func() {
 		if err := f(); err != nil {
-			l.log.Error("a part of the ledger stopped", "part", name, "error", err)
-			l.mu.Lock()
-			l.fatal[name] = err
-			l.mu.Unlock()
-			select {
-			case l.failed <- fmt.Errorf("%s: %w", name, err):
-			default: // another part failed first
-			}
+			l.partFailed(name, err)
 		}
 	})
+}
+
+// partFailed says that a part ended for good. It ends [Serve].
+func (l *Ledger) partFailed(name string, err error) {
+	l.mu.Lock()
+	known := l.fatal[name] != nil
+	l.fatal[name] = err
+	l.mu.Unlock()
+	if known {
+		return
+	}
+	l.log.Error("a part of the ledger stopped", "part", name, "error", err)
+	select {
+	case l.failed <- fmt.Errorf("%s: %w", name, err):
+	default: // another part failed first
+	}
 }
 
 // Close stops everything in order. What is in flight becomes durable.
@@ -312,7 +326,8 @@ const maxBacklog = 50_000
 
 // admit says whether events can be taken now.
 func (l *Ledger) admit() error {
-	if err := l.disk.admit(); err != nil {
+	waiting := l.waiting()
+	if err := l.disk.admit(waiting); err != nil {
 		return err
 	}
 	if l.isDraining() {
@@ -320,15 +335,23 @@ func (l *Ledger) admit() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, part := range []string{"sequencer", "index"} {
+	for _, part := range []string{"vault", "sequencer", "index"} {
 		if err := l.fatal[part]; err != nil {
-			return &api.Unavailable{Reason: "log_unavailable", Message: "the " + part + " stopped; see the ledger's log"}
+			return &api.Unavailable{Reason: reasonLogUnavailable, Message: "the " + part + " stopped; see the ledger's log"}
 		}
 	}
-	if last, size := l.stream.LastSeen(), l.seq.Size(); last > size+maxBacklog {
-		return &api.Unavailable{Reason: "log_behind", Message: fmt.Sprintf("%d events wait to be logged", last-size)}
+	if waiting > maxBacklog {
+		return &api.Unavailable{Reason: "log_behind", Message: fmt.Sprintf("%d events wait to be logged", waiting)}
 	}
 	return nil
+}
+
+const reasonLogUnavailable = "log_unavailable"
+
+// waiting is how many events are on the stream and not in the log.
+func (l *Ledger) waiting() uint64 {
+	last, size := l.stream.LastSeen(), l.seq.Size()
+	return last - min(last, size)
 }
 
 // explain turns trouble below into words for callers.
@@ -338,6 +361,11 @@ func (l *Ledger) explain(err error) error {
 		return nil
 	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, intake.ErrUnanswered):
 		return errors.Join(&api.Unavailable{Reason: "stream_unavailable", Message: "the stream does not take events now"}, err)
+	case errors.Is(err, vault.ErrNoSpace):
+		return errors.Join(&api.Unavailable{Reason: reasonDiskFull, Message: "too little disk space to keep the attempt's key"}, err)
+	case errors.Is(err, vault.ErrFailed):
+		l.partFailed("vault", err)
+		return errors.Join(&api.Unavailable{Reason: "vault_unavailable", Message: "the vault failed; the ledger ends and must be started again"}, err)
 	case errors.Is(err, intake.ErrNoKey):
 		return errors.Join(&api.Unavailable{Reason: "key_missing", Message: "the vault has no key of this attempt, so its content cannot be compared"}, err)
 	}

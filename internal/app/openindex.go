@@ -13,7 +13,12 @@ import (
 // openIndex opens the index and empties it if what it was derived from is not
 // what the stream holds now.
 func (l *Ledger) openIndex(ctx context.Context) error {
-	x, err := index.Open(index.Config{Dir: l.paths.index(), Tenant: l.id.Tenant, Origin: l.id.Origin, Parse: l.check.parse, Check: l.check.check, Logger: l.log})
+	var x *index.Index
+	err := l.openDerived(l.paths.index(), func() (err error) {
+		x, err = index.Open(index.Config{Dir: l.paths.index(), Tenant: l.id.Tenant, Origin: l.id.Origin, Parse: l.check.parse, Check: l.check.check,
+			MinFree: l.disk.toWrite(), Logger: l.log})
+		return err
+	})
 	if err != nil {
 		return err
 	}

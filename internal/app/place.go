@@ -36,10 +36,10 @@ func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err 
 	}
 	switch {
 	case errors.Is(err, sequencer.ErrStopped):
-		return errors.Join(&api.Unavailable{Reason: "log_unavailable", Message: "the event is accepted and kept, but the log does not take it now"}, err)
+		return errors.Join(&api.Unavailable{Reason: reasonLogUnavailable, Message: "the event is accepted and kept, but the log does not take it now"}, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		if trouble := errors.Join(l.seq.Trouble(), l.pub.Trouble()); trouble != nil {
-			return errors.Join(&api.Unavailable{Reason: "log_unavailable", Message: "the event is accepted and kept, but the log does not take it now"}, trouble)
+			return errors.Join(&api.Unavailable{Reason: reasonLogUnavailable, Message: "the event is accepted and kept, but the log does not take it now"}, trouble)
 		}
 	}
 	return err

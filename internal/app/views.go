@@ -21,7 +21,7 @@ type views struct {
 
 func (l *Ledger) viewConfig() kv.Config {
 	return kv.Config{Dir: l.paths.views(), Origin: l.id.Origin, Tenant: l.id.Tenant, Schema: follow.Schema,
-		MinFree: min(8<<20, l.disk.reserve/2), Logger: l.log}
+		MinFree: l.disk.toWrite(), Logger: l.log}
 }
 
 func (l *Ledger) followConfig(db *kv.DB) follow.Config {
@@ -29,7 +29,11 @@ func (l *Ledger) followConfig(db *kv.DB) follow.Config {
 }
 
 func (l *Ledger) openViews(context.Context) error {
-	db, err := kv.Open(l.viewConfig())
+	var db *kv.DB
+	err := l.openDerived(l.paths.views(), func() (err error) {
+		db, err = kv.Open(l.viewConfig())
+		return err
+	})
 	if err != nil {
 		return err
 	}

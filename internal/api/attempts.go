@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"counterfoil/ledger/event"
@@ -36,27 +37,35 @@ type Attempt struct {
 // attempt serves GET /v1/attempts/{attemptId}: what was acknowledged is there
 // at once, whatever the lag of the views.
 func (s *Server) attempt(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("attemptId")
-	if _, ok := event.ShardOfAttempt(id); !ok {
-		return notFound("no such attempt", `an attempt id is "att_" and 32 lower-case hex digits`)
-	}
-	events, state, err := s.cfg.Ledger.Attempt(r.Context(), id)
+	a, err := s.Attempt(r.Context(), r.PathValue("attemptId"))
 	if err != nil {
 		return err
+	}
+	writeJSON(w, http.StatusOK, a)
+	return nil
+}
+
+// Attempt returns an attempt with all its receipts.
+func (s *Server) Attempt(ctx context.Context, id string) (*Attempt, error) {
+	if err := checkAttemptID(id); err != nil {
+		return nil, err
+	}
+	events, state, err := s.cfg.Ledger.Attempt(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	size, _ := s.cfg.Ledger.Published()
 	first := events[0].Rec.Event
 	a := newAttempt(id, state, first, size)
 	for _, res := range events {
-		place, err := s.cfg.Ledger.Place(r.Context(), res.LeafIndex(), false)
+		place, err := s.cfg.Ledger.Place(ctx, res.LeafIndex(), false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.Stage = place.Stage // the newest event is never ahead of an older one
 		a.Receipts = append(a.Receipts, NewReceipt(res.Rec, place, nil))
 	}
-	writeJSON(w, http.StatusOK, a)
-	return nil
+	return a, nil
 }
 
 func newAttempt(id string, state *lifecycle.State, first *event.Event, treeSize uint64) *Attempt {
@@ -75,20 +84,32 @@ func (s *Server) attemptBundle(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) bundle(w http.ResponseWriter, r *http.Request) error {
-	ids := r.URL.Query()["attempt"]
-	if len(ids) == 0 || len(ids) > maxBundleAttempts {
-		return invalid("", "name each attempt in a query parameter attempt", "want 1 to "+itoa(maxBundleAttempts)+" attempts, got "+itoa(int64(len(ids))))
+	return s.writeBundle(w, r, r.URL.Query()["attempt"])
+}
+
+// checkAttemptID refuses what cannot be an attempt's id.
+func checkAttemptID(id string) error {
+	if _, ok := event.ShardOfAttempt(id); !ok {
+		return notFound("no such attempt", `an attempt id is "att_" and 32 lower-case hex digits`)
 	}
-	return s.writeBundle(w, r, ids)
+	return nil
+}
+
+// Bundle returns the bundle of 1 to 10,000 attempts.
+func (s *Server) Bundle(ctx context.Context, ids []string) ([]byte, error) {
+	if len(ids) == 0 || len(ids) > maxBundleAttempts {
+		return nil, invalid("", "name each attempt once", "want 1 to "+itoa(maxBundleAttempts)+" attempts, got "+itoa(int64(len(ids))))
+	}
+	for _, id := range ids {
+		if err := checkAttemptID(id); err != nil {
+			return nil, err
+		}
+	}
+	return s.cfg.Ledger.Bundle(ctx, ids)
 }
 
 func (s *Server) writeBundle(w http.ResponseWriter, r *http.Request, ids []string) error {
-	for _, id := range ids {
-		if _, ok := event.ShardOfAttempt(id); !ok {
-			return notFound("no such attempt", `an attempt id is "att_" and 32 lower-case hex digits`)
-		}
-	}
-	b, err := s.cfg.Ledger.Bundle(r.Context(), ids)
+	b, err := s.Bundle(r.Context(), ids)
 	if err != nil {
 		return err
 	}

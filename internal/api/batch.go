@@ -64,7 +64,7 @@ func (w *work) lane() int {
 // batch serves POST /v1/events:batch: NDJSON in, NDJSON out, one answer a line.
 // A line that fails does not stop the others. The stage is waited for once.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) error {
-	stage, err := s.stage(r)
+	stage, err := s.stage(r.URL.Query().Get("wait"))
 	if err != nil {
 		return err
 	}

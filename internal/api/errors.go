@@ -26,6 +26,9 @@ type Error struct {
 	status int
 }
 
+// Status is the HTTP status of an error.
+func (e *Error) Status() int { return e.status }
+
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Codes of an Error. Append-only.
@@ -102,11 +105,18 @@ func toError(err error) (out *Error, internal bool) {
 	return &Error{Code: CodeInternal, Message: "internal error", Hint: "see the ledger's log", status: http.StatusInternalServerError}, true
 }
 
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// Explain words an error for a caller. Trouble of the ledger itself goes to the
+// log, with the call's name; the caller is told no more than what kind it is.
+func (s *Server) Explain(call string, err error) *Error {
 	e, internal := toError(err)
 	if internal {
-		s.cfg.Logger.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.cfg.Logger.Error("request failed", "call", call, "error", err)
 	}
+	return e
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := s.Explain(r.Method+" "+r.URL.Path, err)
 	if e.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -2,8 +2,10 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -54,33 +56,66 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	flush := func() error { return errors.Join(out.Flush(), rc.Flush()) }
 
+	err = s.Events(r.Context(), from, follow, Follower{
+		Event: func(e *StreamedEvent) error { return writeEvent(out, sse, e) },
+		Flush: flush,
+		Ping: func() error {
+			if sse {
+				_, err := out.WriteString(": still here\n\n")
+				return err
+			}
+			return out.WriteByte('\n')
+		},
+	})
+	if err != nil {
+		s.cfg.Logger.Error("event stream ends", "error", err)
+	}
+	return nil // the status line is out; the client resumes
+}
+
+// Follower takes a stream of events. An error of its functions means that it is
+// gone.
+type Follower struct {
+	Event func(*StreamedEvent) error
+	Flush func() error // all that is published was given
+	Ping  func() error // nothing new for a while
+}
+
+// Events gives every published leaf from an index on to f, in order, and, if
+// follow is set, new ones as they are published. It ends without an error when
+// ctx ends, the follower is gone or the server ends its streams.
+func (s *Server) Events(ctx context.Context, from uint64, follow bool, f Follower) error {
 	ping := time.NewTicker(eventsPing)
 	defer ping.Stop()
 	for {
 		size, changed := s.cfg.Ledger.Published()
 		for from < size {
-			to := min(size, from+eventsChunk)
-			err := s.cfg.Ledger.Leaves(r.Context(), from, to, func(index uint64, leaf []byte) error {
-				return writeEvent(out, sse, s.streamed(index, leaf, size))
+			to, gone := min(size, from+eventsChunk), false
+			err := s.cfg.Ledger.Leaves(ctx, from, to, func(index uint64, leaf []byte) error {
+				err := f.Event(s.streamed(index, leaf, size))
+				gone = err != nil
+				return err
 			})
+			if gone || ctx.Err() != nil {
+				return nil
+			}
 			if err != nil {
-				s.cfg.Logger.Error("event stream ends", "from", from, "error", err)
-				return nil // the status line is out; the client resumes
+				return fmt.Errorf("read leaves from %d: %w", from, err)
 			}
 			from = to
 		}
-		if flush() != nil || !follow {
+		if f.Flush() != nil || !follow {
 			return nil
 		}
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
+			return nil
+		case <-s.ending:
 			return nil
 		case <-changed:
 		case <-ping.C:
-			if sse {
-				_, _ = out.WriteString(": still here\n\n")
-			} else {
-				_, _ = out.WriteString("\n")
+			if f.Ping() != nil {
+				return nil
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -82,8 +83,7 @@ type Parked struct {
 }
 
 // page reads limit, pageToken and order.
-func page(r *http.Request) (query.Page, error) {
-	q := r.URL.Query()
+func page(q url.Values) (query.Page, error) {
 	p := query.Page{Limit: defaultPage, Token: q.Get("pageToken")}
 	if v := q.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -102,8 +102,8 @@ func page(r *http.Request) (query.Page, error) {
 	return p, nil
 }
 
-func timeOf(r *http.Request, name string) (time.Time, error) {
-	v := r.URL.Query().Get(name)
+func timeOf(q url.Values, name string) (time.Time, error) {
+	v := q.Get(name)
 	if v == "" {
 		return time.Time{}, nil
 	}
@@ -115,8 +115,8 @@ func timeOf(r *http.Request, name string) (time.Time, error) {
 }
 
 // known refuses query parameters that would be ignored.
-func known(r *http.Request, names ...string) error {
-	for name := range r.URL.Query() {
+func known(q url.Values, names ...string) error {
+	for name := range q {
 		ok := false
 		for _, n := range names {
 			ok = ok || n == name
@@ -140,19 +140,28 @@ func viewError(err error) error {
 }
 
 func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request) error {
-	if err := known(r, "state", "tool", "agent", "from", "to", "limit", "pageToken", "order"); err != nil {
-		return err
-	}
-	p, errP := page(r)
-	from, errF := timeOf(r, "from")
-	to, errT := timeOf(r, "to")
-	if err := errors.Join(errP, errF, errT); err != nil {
-		return err
-	}
-	q := r.URL.Query()
-	ans, err := s.cfg.Views.Attempts(r.Context(), query.AttemptFilter{State: q.Get("state"), Tool: q.Get("tool"), Agent: q.Get("agent"), From: from, To: to}, p)
+	out, err := s.Attempts(r.Context(), r.URL.Query())
 	if err != nil {
-		return viewError(err)
+		return err
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// Attempts returns a page of attempts; q holds the query parameters.
+func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) {
+	if err := known(q, "state", "tool", "agent", "from", "to", "limit", "pageToken", "order"); err != nil {
+		return nil, err
+	}
+	p, errP := page(q)
+	from, errF := timeOf(q, "from")
+	to, errT := timeOf(q, "to")
+	if err := errors.Join(errP, errF, errT); err != nil {
+		return nil, err
+	}
+	ans, err := s.cfg.Views.Attempts(ctx, query.AttemptFilter{State: q.Get("state"), Tool: q.Get("tool"), Agent: q.Get("agent"), From: from, To: to}, p)
+	if err != nil {
+		return nil, viewError(err)
 	}
 	out := &Attempts{SchemaVersion: AttemptsSchema, TreeSize: ans.TreeSize, NextPageToken: ans.Next, Attempts: []*AttemptSummary{}}
 	for i := range ans.Attempts {
@@ -164,54 +173,70 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request) error {
 			FirstIndex: a.FirstIndex(), LastIndex: a.LastIndex(),
 		})
 	}
+	return out, nil
+}
+
+func (s *Server) listReceipts(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.Receipts(r.Context(), r.URL.Query())
+	if err != nil {
+		return err
+	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
 }
 
-func (s *Server) listReceipts(w http.ResponseWriter, r *http.Request) error {
-	if err := known(r, "tool", "agent", "runtime", "status", "lifecycle", "kind", "from", "to", "limit", "pageToken", "order"); err != nil {
-		return err
+// Receipts returns a page of receipts; q holds the query parameters.
+func (s *Server) Receipts(ctx context.Context, q url.Values) (*Receipts, error) {
+	if err := known(q, "tool", "agent", "runtime", "status", "lifecycle", "kind", "from", "to", "limit", "pageToken", "order"); err != nil {
+		return nil, err
 	}
-	p, errP := page(r)
-	from, errF := timeOf(r, "from")
-	to, errT := timeOf(r, "to")
+	p, errP := page(q)
+	from, errF := timeOf(q, "from")
+	to, errT := timeOf(q, "to")
 	if err := errors.Join(errP, errF, errT); err != nil {
-		return err
+		return nil, err
 	}
-	q := r.URL.Query()
-	ans, err := s.cfg.Views.Receipts(r.Context(), query.ReceiptFilter{Tool: q.Get("tool"), Agent: q.Get("agent"), Runtime: q.Get("runtime"),
+	ans, err := s.cfg.Views.Receipts(ctx, query.ReceiptFilter{Tool: q.Get("tool"), Agent: q.Get("agent"), Runtime: q.Get("runtime"),
 		Status: q.Get("status"), Lifecycle: q.Get("lifecycle"), Kind: q.Get("kind"), From: from, To: to}, p)
 	if err != nil {
-		return viewError(err)
+		return nil, viewError(err)
 	}
 	out := &Receipts{SchemaVersion: ReceiptsSchema, TreeSize: ans.TreeSize, NextPageToken: ans.Next, Receipts: []*Receipt{}}
 	for _, row := range ans.Receipts {
-		rec, _, err := s.cfg.Views.Load(r.Context(), row, ans.TreeSize)
+		rec, _, err := s.cfg.Views.Load(ctx, row, ans.TreeSize)
 		if err != nil {
-			return viewError(err)
+			return nil, viewError(err)
 		}
 		out.Receipts = append(out.Receipts, NewReceipt(rec, Place{LeafIndex: row.Index, Stage: StagePublished, TreeSize: ans.TreeSize}, nil))
 	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
 // receipt serves GET /v1/receipts/{eventId}, with proof and checkpoint.
 func (s *Server) receipt(w http.ResponseWriter, r *http.Request) error {
-	row, size, err := s.find(r.Context(), r.PathValue("eventId"))
+	rc, err := s.Receipt(r.Context(), r.PathValue("eventId"))
 	if err != nil {
 		return err
 	}
-	rec, _, err := s.cfg.Views.Load(r.Context(), row.Receipt, size)
-	if err != nil {
-		return viewError(err)
-	}
-	place, err := s.cfg.Ledger.Place(r.Context(), row.Receipt.Index, true)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, NewReceipt(rec, place, nil))
+	writeJSON(w, http.StatusOK, rc)
 	return nil
+}
+
+// Receipt returns the receipt of an event with proof and checkpoint.
+func (s *Server) Receipt(ctx context.Context, eventID string) (*Receipt, error) {
+	row, size, err := s.find(ctx, eventID)
+	if err != nil {
+		return nil, err
+	}
+	rec, _, err := s.cfg.Views.Load(ctx, row.Receipt, size)
+	if err != nil {
+		return nil, viewError(err)
+	}
+	place, err := s.cfg.Ledger.Place(ctx, row.Receipt.Index, true)
+	if err != nil {
+		return nil, err
+	}
+	return NewReceipt(rec, place, nil), nil
 }
 
 // find looks an event up by its id. One that is not in the views yet may have
@@ -232,22 +257,31 @@ func (s *Server) find(ctx context.Context, eventID string) (*query.ReceiptAnswer
 }
 
 func (s *Server) parked(w http.ResponseWriter, r *http.Request) error {
-	if err := known(r, "limit", "pageToken", "order"); err != nil {
-		return err
-	}
-	p, err := page(r)
+	out, err := s.Parked(r.Context(), r.URL.Query())
 	if err != nil {
 		return err
 	}
-	ans, err := s.cfg.Views.Parked(r.Context(), p)
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// Parked returns a page of parked leaves; q holds the query parameters.
+func (s *Server) Parked(ctx context.Context, q url.Values) (*Parked, error) {
+	if err := known(q, "limit", "pageToken", "order"); err != nil {
+		return nil, err
+	}
+	p, err := page(q)
 	if err != nil {
-		return viewError(err)
+		return nil, err
+	}
+	ans, err := s.cfg.Views.Parked(ctx, p)
+	if err != nil {
+		return nil, viewError(err)
 	}
 	out := &Parked{SchemaVersion: ParkedSchema, TreeSize: ans.TreeSize, NextPageToken: ans.Next, Parked: []*ParkedLeaf{}}
 	for _, l := range ans.Parked {
 		out.Parked = append(out.Parked, &ParkedLeaf{LeafIndex: l.Index, LeafHash: base64.StdEncoding.EncodeToString(l.LeafHash[:]),
 			Reason: l.Reason, Code: l.Code, Detail: l.Detail})
 	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
+	return out, nil
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 )
 
@@ -13,63 +12,81 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // begin serves POST /v1/attempts.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
-	stage, err := s.stage(r)
-	if err != nil {
-		return err
-	}
 	b, err := body(w, r, intake.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
-	req, err := intake.ParseBegin(b)
+	rc, created, err := s.Begin(r.Context(), b, r.URL.Query().Get("wait"))
+	return answer(w, rc, created, err)
+}
+
+// Begin records a begin, given as the body of POST /v1/attempts, and waits for
+// a stage, "" for the default. created is false if it had been recorded before.
+func (s *Server) Begin(ctx context.Context, body []byte, wait string) (rc *Receipt, created bool, err error) {
+	stage, err := s.stage(wait)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WaitLimit)
+	req, err := intake.ParseBegin(body)
+	if err != nil {
+		return nil, false, err
+	}
+	reach, cancel := context.WithTimeout(ctx, s.cfg.WaitLimit)
 	defer cancel()
-	res, err := s.cfg.Ledger.Begin(ctx, req)
+	res, err := s.cfg.Ledger.Begin(reach, req)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	return s.answer(w, r, res, stage)
+	rc, err = s.receiptOf(ctx, res, stage)
+	return rc, res.New, err
 }
 
 // append serves POST /v1/attempts/{attemptId}/events.
 func (s *Server) append(w http.ResponseWriter, r *http.Request) error {
-	stage, err := s.stage(r)
-	if err != nil {
-		return err
-	}
 	id := r.PathValue("attemptId")
-	if _, ok := event.ShardOfAttempt(id); !ok {
-		return notFound("no such attempt", `an attempt id is "att_" and 32 lower-case hex digits`)
+	if err := checkAttemptID(id); err != nil {
+		return err
 	}
 	b, err := body(w, r, intake.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
-	req, err := intake.ParseAppend(b, id)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WaitLimit)
-	defer cancel()
-	res, err := s.cfg.Ledger.Append(ctx, req)
-	if err != nil {
-		return err
-	}
-	return s.answer(w, r, res, stage)
+	rc, created, err := s.Append(r.Context(), b, id, r.URL.Query().Get("wait"))
+	return answer(w, rc, created, err)
 }
 
-// answer waits for the stage and writes the receipt: 201 for a new event, 200
-// for one that had been recorded before.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, res *intake.Result, stage string) error {
-	rc, err := s.receiptOf(r.Context(), res, stage)
+// Append records a further event, given as the body of POST
+// /v1/attempts/{attemptId}/events; else as Begin.
+func (s *Server) Append(ctx context.Context, body []byte, attemptID, wait string) (rc *Receipt, created bool, err error) {
+	stage, err := s.stage(wait)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := checkAttemptID(attemptID); err != nil {
+		return nil, false, err
+	}
+	req, err := intake.ParseAppend(body, attemptID)
+	if err != nil {
+		return nil, false, err
+	}
+	reach, cancel := context.WithTimeout(ctx, s.cfg.WaitLimit)
+	defer cancel()
+	res, err := s.cfg.Ledger.Append(reach, req)
+	if err != nil {
+		return nil, false, err
+	}
+	rc, err = s.receiptOf(ctx, res, stage)
+	return rc, res.New, err
+}
+
+// answer writes the receipt: 201 for a new event, 200 for one that had been
+// recorded before.
+func answer(w http.ResponseWriter, rc *Receipt, created bool, err error) error {
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if res.New {
+	if created {
 		status = http.StatusCreated
 	}
 	writeJSON(w, status, rc)

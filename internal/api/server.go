@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"counterfoil/ledger/event"
@@ -83,11 +84,43 @@ type Server struct {
 	cfg   Config
 	token [sha256.Size]byte
 	mux   *http.ServeMux
+	also  map[string]Procedure // by path; complete before the first request
+
+	ending    chan struct{} // closed by EndStreams
+	endingOne sync.Once
 }
+
+// Procedure is a call of a further protocol on the same port.
+type Procedure struct {
+	Path   string // exact
+	Public bool   // needs no token
+	// Serve answers, also with errors, and returns the HTTP status that its
+	// answer amounts to.
+	Serve func(w http.ResponseWriter, r *http.Request) int
+	// Refuse answers with an error before anything is read.
+	Refuse func(w http.ResponseWriter, r *http.Request, err *Error)
+}
+
+// Add adds a procedure, behind the same authentication as everything else. It
+// must be called before the first request.
+func (s *Server) Add(p Procedure) {
+	s.also[p.Path] = p
+	s.handle(p.Path, func(w http.ResponseWriter, r *http.Request) error {
+		status := p.Serve(w, r)
+		if rec, ok := w.(*recorder); ok {
+			rec.status = status
+		}
+		return nil
+	})
+}
+
+// EndStreams ends the event streams, so that a server can stop.
+func (s *Server) EndStreams() { s.endingOne.Do(func() { close(s.ending) }) }
 
 // New makes a server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(),
+		also: map[string]Procedure{}, ending: make(chan struct{})}
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"POST /v1/attempts":                     s.begin,
 		"POST /v1/attempts/{attemptId}/events":  s.append,
@@ -144,8 +177,11 @@ func (r *recorder) WriteHeader(status int) {
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func public(path string) bool {
-	return path == "/healthz" || path == "/readyz" || path == "/v1/trust" || strings.HasPrefix(path, "/log/")
+// Flush is for those who ask for an [http.Flusher].
+func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
+
+func (s *Server) public(path string) bool {
+	return s.also[path].Public || path == "/healthz" || path == "/readyz" || path == "/v1/trust" || strings.HasPrefix(path, "/log/")
 }
 
 // ServeHTTP authenticates and routes.
@@ -153,12 +189,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if !public(r.URL.Path) {
+	if !s.public(r.URL.Path) {
 		h.Set("Cache-Control", "no-store")
 		if !s.authorised(r) {
 			h.Set("WWW-Authenticate", `Bearer realm="counterfoil"`)
-			s.fail(w, r, &Error{Code: CodeUnauthorized, Message: "a bearer token is required", status: http.StatusUnauthorized,
-				Hint: "send the content of the token file in the data directory: Authorization: Bearer …"})
+			err := &Error{Code: CodeUnauthorized, Message: "a bearer token is required", status: http.StatusUnauthorized,
+				Hint: "send the content of the token file in the data directory: Authorization: Bearer …"}
+			if p, ok := s.also[r.URL.Path]; ok {
+				p.Refuse(w, r, err)
+				return
+			}
+			s.fail(w, r, err)
 			return
 		}
 	}
@@ -219,13 +260,13 @@ func bodyTooLarge(limit int64) *Error {
 }
 
 // stage reads the wait parameter.
-func (s *Server) stage(r *http.Request) (string, error) {
-	switch v := r.URL.Query().Get("wait"); v {
+func (s *Server) stage(v string) (string, error) {
+	switch v {
 	case "":
 		return s.cfg.Ledger.DefaultStage(), nil
 	case StageAccepted, StageLogged, StagePublished:
 		return v, nil
 	default:
-		return "", invalid("", "use accepted, logged or published", "unknown stage in the query parameter wait")
+		return "", invalid("", "use accepted, logged or published", "unknown stage in wait")
 	}
 }

@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 // Status is what doctor, /healthz and /readyz show.
 type Status struct {
@@ -31,7 +34,7 @@ type Check struct {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
-	writeJSON(w, http.StatusOK, s.cfg.Ledger.Status(r.Context()))
+	writeJSON(w, http.StatusOK, s.Status(r.Context()))
 	return nil
 }
 
@@ -43,7 +46,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 // readyz says whether the ledger takes events now, and names what is in the way.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
-	st := s.cfg.Ledger.Status(r.Context())
+	st := s.Status(r.Context())
 	code := http.StatusOK
 	if !st.Ready {
 		code = http.StatusServiceUnavailable
@@ -57,6 +60,12 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) trust(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.cfg.Ledger.Trust()) // the client is gone if this fails
+	_, _ = w.Write(s.Trust()) // the client is gone if this fails
 	return nil
 }
+
+// Trust returns the trust file and a line feed.
+func (s *Server) Trust() []byte { return s.cfg.Ledger.Trust() }
+
+// Status says what the ledger knows of itself.
+func (s *Server) Status(ctx context.Context) Status { return s.cfg.Ledger.Status(ctx) }

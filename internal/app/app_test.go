@@ -121,3 +121,28 @@ func TestEVI01_BeginAppendGet(t *testing.T) {
 		t.Fatalf("list: %d %v", code, list)
 	}
 }
+
+// A follower stays for ever; a stop must not wait for it.
+func TestStopEndsEventStreams(t *testing.T) {
+	l := startLedger(t, filepath.Join(t.TempDir(), "data"))
+	if code, r := l.do("POST", "/v1/attempts?wait=published", beginBody("invocation-001", `1`)); code != http.StatusCreated {
+		t.Fatalf("begin: %d %v", code, r)
+	}
+	req, err := http.NewRequest("GET", l.Ready.Listening+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+l.Token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := res.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	l.stop() // fails if a call does not end in time
+	if _, err := io.ReadAll(res.Body); err != nil {
+		t.Errorf("the stream does not end properly: %v", err)
+	}
+}

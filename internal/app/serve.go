@@ -66,7 +66,7 @@ func (s *Server) listen() (err error) {
 	}
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20}
 	s.http.RegisterOnShutdown(handler.EndStreams)
 	go func() { s.ended <- s.http.Serve(ln) }()
 	l.log.Info("the ledger is ready", "listening", s.Ready.Listening, "data", l.cfg.Dir, "origin", l.id.Origin,

@@ -98,7 +98,8 @@ type Index struct {
 	flushing layer
 	cursor   uint64               // last sequence applied
 	written  uint64               // cursor in Badger
-	lastLeaf event.Digest         // SHA-256 of the message at cursor
+	lastBody []byte               // the message at cursor, if applied since Open
+	lastLeaf event.Digest         // else its SHA-256
 	shards   [event.Shards]uint64 // last sequence of each shard's subjects
 	changed  chan struct{}        // closed and replaced at every step
 	clean    *cache               // rows read from Badger
@@ -208,7 +209,16 @@ func (x *Index) load() error {
 func (x *Index) Position() (seq uint64, leaf event.Digest) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cursor, x.lastLeaf
+	return x.cursor, x.lastLocked()
+}
+
+// lastLocked hashes the message at the cursor: on demand, since nobody needs it
+// for every message.
+func (x *Index) lastLocked() event.Digest {
+	if x.lastBody != nil {
+		x.lastLeaf, x.lastBody = event.DigestOf(x.lastBody), nil
+	}
+	return x.lastLeaf
 }
 
 // Reset empties the index. It must not run beside Run.
@@ -219,7 +229,7 @@ func (x *Index) Reset() error {
 		return fmt.Errorf("empty the index: %w", err)
 	}
 	x.dirty, x.flushing, x.cursor, x.written = newLayer(), newLayer(), 0, 0
-	x.lastLeaf, x.shards = event.Digest{}, [event.Shards]uint64{}
+	x.lastBody, x.lastLeaf, x.shards = nil, event.Digest{}, [event.Shards]uint64{}
 	x.clean = newCache(32 << 10)
 	return nil
 }
@@ -289,7 +299,10 @@ func (x *Index) broadcastLocked() {
 
 // apply folds one message; full says that a flush is due.
 func (x *Index) apply(m Message) (full bool, err error) {
-	if cursor, _ := x.Position(); m.Seq != cursor+1 {
+	x.mu.Lock()
+	cursor := x.cursor
+	x.mu.Unlock()
+	if m.Seq != cursor+1 {
 		return false, fmt.Errorf("index expects sequence %d, got %d", cursor+1, m.Seq)
 	}
 	id, row, scope, err := x.judge(m)
@@ -306,7 +319,7 @@ func (x *Index) apply(m Message) (full bool, err error) {
 			x.dirty.bytes += 80
 		}
 	}
-	x.cursor, x.lastLeaf = m.Seq, event.DigestOf(m.Body)
+	x.cursor, x.lastBody = m.Seq, m.Body
 	if shard, ok := shardOfSubject(m.Subject, x.cfg.Tenant); ok {
 		x.shards[shard] = m.Seq
 	}

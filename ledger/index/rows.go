@@ -170,7 +170,8 @@ func (x *Index) metaLocked() []byte {
 	b := make([]byte, 0, 1+8+32+8*event.Shards)
 	b = append(b, formatVersion)
 	b = binary.BigEndian.AppendUint64(b, x.cursor)
-	b = append(b, x.lastLeaf[:]...)
+	last := x.lastLocked()
+	b = append(b, last[:]...)
 	for _, s := range x.shards {
 		b = binary.BigEndian.AppendUint64(b, s)
 	}

@@ -74,6 +74,10 @@ def fit(v, shape, path, optional=("checkpoint", "inclusionProof", "previous")):
         event.fit(v, shape, path)
 
 
+class OtherSchema(Bad):
+    pass
+
+
 def index(n):
     if not 0 <= int(n):
         raise Bad("", "negative index")
@@ -103,7 +107,7 @@ def verify(raw, trust, min_size=0, newest=None, allow_partial=False):
     try:
         doc = read(raw)
     except (Refused, Bad) as e:
-        r.fail("schema" if isinstance(e, Bad) and e.path == "/schemaVersion" else "format")
+        r.fail("schema" if isinstance(e, OtherSchema) else "format")
         r.status = "failed"
         return r
     if not doc["entries"]:
@@ -116,14 +120,16 @@ def verify(raw, trust, min_size=0, newest=None, allow_partial=False):
 def read(raw):
     if len(raw) > MAX_BUNDLE:
         raise Bad("", "over 256 MiB")
-    doc = canonical.check_canonical(raw, canonical.Profile(MAX_BUNDLE, 64, True, True))
-    if isinstance(doc, dict) and doc.get("schemaVersion") != SCHEMA and isinstance(doc.get("schemaVersion"), str):
-        raise Bad("/schemaVersion", "another schema")
-    if not isinstance(doc, dict):
-        raise Bad("", "not an object")
+    doc = canonical.parse(raw, canonical.Profile(MAX_BUNDLE, 64, True, True))
+    if isinstance(doc, dict) and type(doc.get("schemaVersion")) is str and doc["schemaVersion"] != SCHEMA:
+        raise OtherSchema("/schemaVersion", "another schema")
+    if not isinstance(doc, dict) or canonical.write(doc).encode("utf-8") != raw:
+        raise Bad("", "not an object in canonical form")
     fit(doc, SHAPE, "")
     if len(doc["entries"]) > MAX_ENTRIES or len(doc["claimBoundaries"]) > MAX_BOUNDARIES:
         raise Bad("", "too many")
+    if not all(c.isascii() for c in doc["claimBoundaries"]) or any(e["reference"].get("previous") == "" for e in doc["entries"]):
+        raise Bad("", "a code that is not ASCII, or an empty previous")
     for e in doc["entries"]:
         rec, art = e["record"], e["artifact"]
         if index(rec["leafIndex"]) > canonical.MAX_SAFE or index(e["reference"]["revision"]) < 0:
@@ -131,9 +137,17 @@ def read(raw):
         if not isinstance(art["receipt"], dict) or not isinstance(art["commitment"]["signatures"], list):
             raise Bad("", "receipt is an object, signatures an array")
         proof = rec.get("inclusionProof", [])
-        if len(proof) > MAX_HASHES or any(len(h) != 44 for h in proof):
+        if len(proof) > MAX_HASHES or not all(len(canonical.quote(h).encode("utf-8")) == 46 for h in proof):
             raise Bad("", "hashes")
     return doc
+
+
+def signatures(v):
+    """[(keyId, signature)] of an array of the right form, whatever the key ids are; None if it is not."""
+    ok = 1 <= len(v) <= event.MAX_SIGNATURES and all(isinstance(x, dict) and set(x) == {"keyId", "sig"} for x in v)
+    if not ok or not all(type(x["keyId"]) is str and type(x["sig"]) is str and event.strict_b64(x["sig"]) is not None for x in v):
+        return None
+    return [(x["keyId"], event.strict_b64(x["sig"])) for x in v]
 
 
 class Verifier:
@@ -199,12 +213,14 @@ class Verifier:
                 fail("schema")
             except Refused:
                 fail("format")
-        try:
-            sigs = event.parse_signatures(sb)
-        except Bad:
+        sigs = signatures(com["signatures"])
+        if sigs is None:
             fail("format")
-        if ev and sigs and len(event.leaf(eb, sb)) > event.MAX_LEAF:
-            fail("schema")
+        elif ev:
+            try:
+                event.parse_record(eb, sb)
+            except Bad:
+                fail("schema")
         digest = event.digest(eb)
         intact = ev is not None and com["digest"] == "sha256:" + digest
         if com["digest"] != "sha256:" + digest:

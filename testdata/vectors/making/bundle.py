@@ -144,7 +144,12 @@ def cases():
     yield bad("a hash of 33 bytes", "format_hash33", edit(THREE, ["entries", 0, "record", "inclusionProof", 0], b64(bytes(33))), [("format", 1)])
     yield bad("signatures without padding", "format_signature", edit(THREE, ["entries", 0, "artifact", "commitment", "signatures", 0, "sig"], "AQ"),
               [("format", 1), ("inclusion", 1)])
+    yield bad("an empty previous", "format_previous", edit(THREE, ["entries", 0, "reference", "previous"], ""), [("format", None)], False)
+    yield bad("a claim boundary code beyond ASCII", "format_code", edit(THREE, ["claimBoundaries", "\u00e9"], "x"), [("format", None)], False)
     # schema
+    yield bad("another schema, in another spelling", "schema_spelling", b'{ "schemaVersion": "counterfoil.bundle.v2" }', [("schema", None)], False)
+    yield bad("a key id of another form", "schema_key_id", edit(THREE, ["entries", 0, "artifact", "commitment", "signatures", 0, "keyId"], "event-key-1"),
+              [("schema", 1), ("event_signature", 1), ("inclusion", 1)])
     yield bad("another schema of the bundle", "schema_bundle", edit(THREE, ["schemaVersion"], "counterfoil.bundle.v2"), [("schema", None)], False)
     yield bad("an event that is not valid, signed and logged all the same", "schema_event", with_event(1, dict(A, status="succeeded")).bundle(1), [("schema", 1)], False)
     # checkpoint

@@ -10,7 +10,6 @@ package dispositions
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,7 +53,7 @@ func (d *Disposition) append(dst []byte) []byte {
 	return append(dst, d.Status...)
 }
 
-var errRow = errors.New("disposition row is damaged")
+var errRow = fmt.Errorf("%w: it is no disposition", kv.ErrDamaged)
 
 // Parse reads a row; key is without Prefix.
 func Parse(key, b []byte) (Disposition, error) {

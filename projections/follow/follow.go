@@ -140,6 +140,9 @@ func (f *Follower) Run(ctx context.Context) error {
 		var retry <-chan time.Time
 		if err != nil {
 			if !passing(err) {
+				if errors.Is(err, kv.ErrDamaged) {
+					err = fmt.Errorf("%w (hint: counterfoil rebuild)", err)
+				}
 				f.stop(err)
 				return err
 			}

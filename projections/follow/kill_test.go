@@ -2,11 +2,14 @@ package follow_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/gob"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"counterfoil/projections/follow"
@@ -17,7 +20,8 @@ import (
 const (
 	childDir    = "FOLLOW_TEST_CHILD_DIR"
 	childMode   = "FOLLOW_TEST_CHILD_MODE"
-	childLeaves = 6000
+	childFile   = "FOLLOW_TEST_CHILD_FILE"
+	childLeaves = 4000
 )
 
 // chatty tells the parent about every read, so that it can kill at a moment that
@@ -31,8 +35,16 @@ func (c chatty) Leaves(ctx context.Context, from, to, size uint64, yield func(ui
 
 // child follows, or rebuilds, until it is killed or done.
 func child(dir string) int {
-	log := leaftest.NewLog(leaftest.History(11, childLeaves)...)
-	log.Publish(childLeaves)
+	var leaves [][]byte
+	raw, err := os.ReadFile(os.Getenv(childFile))
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(raw)).Decode(&leaves)
+	}
+	if err != nil {
+		return exit(err)
+	}
+	log := leaftest.NewLog(leaves...)
+	log.Publish(len(leaves))
 	cfg := follow.Config{Source: chatty{log}, Check: leaftest.NoCheck, BatchLeaves: 37}
 	if os.Getenv(childMode) == "rebuild" {
 		_, err := follow.Rebuild(context.Background(), config(dir), cfg)
@@ -69,11 +81,26 @@ func exit(err error) int {
 	return 0
 }
 
+// childHistory is what children follow, in memory and in a file.
+func childHistory(t *testing.T) (leaves [][]byte, file string) {
+	t.Helper()
+	leaves = leaftest.History(11, childLeaves)
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(leaves); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "leaves")
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return leaves, file
+}
+
 // killAfter runs a child and kills it after some lines of progress.
-func killAfter(t *testing.T, dir, mode string, lines int) (killed bool) {
+func killAfter(t *testing.T, file, dir, mode string, lines int) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir, childMode+"="+mode)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childMode+"="+mode, childFile+"="+file)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -99,17 +126,19 @@ func killAfter(t *testing.T, dir, mode string, lines int) (killed bool) {
 // TestLOG05_KilledViewsMatchTheirCursor is the case KILL -9: after each kill the
 // rows are exactly the fold of the leaves before the cursor.
 func TestLOG05_KilledViewsMatchTheirCursor(t *testing.T) {
-	leaves := leaftest.History(11, childLeaves)
+	leaves, file := childHistory(t)
 	// The children do not check signatures, so neither does the comparison.
-	plain := func(size int) [32]byte {
-		log := leaftest.NewLog(leaves...)
-		log.Publish(size)
-		db := open(t, t.TempDir())
-		catchUp(t, follower(t, db, log, func(c *follow.Config) { c.Check = leaftest.NoCheck }))
-		d := digest(t, db)
-		_ = db.Close()
-		return d
+	// Cursors only rise, so it goes on where it was.
+	reference := func() func(size int) [32]byte {
+		log, db := leaftest.NewLog(leaves...), open(t, t.TempDir())
+		f := follower(t, db, log, func(c *follow.Config) { c.Check = leaftest.NoCheck })
+		return func(size int) [32]byte {
+			log.Publish(size)
+			catchUp(t, f)
+			return digest(t, db)
+		}
 	}
+	plain := reference()
 	rounds := 10
 	if long {
 		rounds = 50
@@ -117,7 +146,7 @@ func TestLOG05_KilledViewsMatchTheirCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	dir, kills, sizes := t.TempDir(), 0, map[uint64]bool{}
 	for range rounds {
-		if killAfter(t, dir, "follow", r.IntN(40)) {
+		if killAfter(t, file, dir, "follow", r.IntN(40)) {
 			kills++
 		}
 		db := open(t, dir)
@@ -136,7 +165,7 @@ func TestLOG05_KilledViewsMatchTheirCursor(t *testing.T) {
 		}
 		_ = db.Close()
 		if sizes[c.Size] = true; c.Size == childLeaves {
-			dir = t.TempDir()
+			dir, plain = t.TempDir(), reference()
 		}
 	}
 	if kills < rounds/2 || len(sizes) < 3 {
@@ -147,7 +176,7 @@ func TestLOG05_KilledViewsMatchTheirCursor(t *testing.T) {
 
 // TestLOG05_AKilledRebuildLeavesOldOrNewViews: the swap has no middle.
 func TestLOG05_AKilledRebuildLeavesOldOrNewViews(t *testing.T) {
-	leaves := leaftest.History(11, childLeaves)
+	leaves, file := childHistory(t)
 	dir := t.TempDir()
 	log := leaftest.NewLog(leaves...)
 	log.Publish(500)
@@ -161,7 +190,7 @@ func TestLOG05_AKilledRebuildLeavesOldOrNewViews(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(2, 3))
 	for range rounds {
-		finished := !killAfter(t, dir, "rebuild", r.IntN(40))
+		finished := !killAfter(t, file, dir, "rebuild", r.IntN(40))
 		db := open(t, dir)
 		c, err := db.Cursor()
 		if err != nil {

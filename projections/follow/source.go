@@ -2,8 +2,9 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"fmt"
+
+	"counterfoil/projections/kv"
 )
 
 // Source is where published leaves come from; in a running ledger, the tiles.
@@ -104,4 +105,4 @@ func (f *Follower) read(ctx context.Context, from, to, size uint64, yield func(i
 	return nil
 }
 
-var errNoRange = errors.New("cursor row is damaged: its compact range does not have its root")
+var errNoRange = fmt.Errorf("%w: the cursor's compact range does not have its root", kv.ErrDamaged)

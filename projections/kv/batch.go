@@ -47,7 +47,7 @@ func (b *Batch) Cursor() Cursor { return b.cursor }
 
 // Get returns the row of a key as of the start of the batch and its own changes;
 // ErrNotFound if there is none. The value must not be changed and is valid until
-// the batch ends.
+// the batch ends. A row whose bytes changed on disk is ErrDamaged.
 func (b *Batch) Get(key []byte) ([]byte, error) { return get(b.txn, key) }
 
 // Set changes a row. Key and value belong to the batch from here on.
@@ -55,7 +55,7 @@ func (b *Batch) Set(key, value []byte) error {
 	if len(value) > maxRow {
 		return fmt.Errorf("%w: row %.20q of %d bytes, limit %d", ErrBatchTooLarge, key, len(value), maxRow)
 	}
-	return b.changed(key, b.txn.Set(key, value))
+	return b.changed(key, b.txn.Set(key, seal(key, value)))
 }
 
 // Delete removes a row, if there is one. The key belongs to the batch.
@@ -110,9 +110,5 @@ func get(txn *badger.Txn, key []byte) (v []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read row %.20q: %w", key, err)
 	}
-	// Badger has copied rows that are in the tree already.
-	if err := item.Value(func(b []byte) error { v = b; return nil }); err != nil {
-		return nil, fmt.Errorf("read row %.20q: %w", key, err)
-	}
-	return v, nil
+	return unseal(item)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/bits"
 )
 
@@ -16,7 +17,7 @@ type Cursor struct {
 	Hashes [][32]byte
 }
 
-var errCursor = errors.New("cursor row is damaged")
+var errCursor = fmt.Errorf("%w: it is no cursor", ErrDamaged)
 
 func (c Cursor) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, c.Size)

@@ -86,6 +86,33 @@ func removeOthers(dir, keep string) error {
 	return nil
 }
 
+// openingFile counts openings that did not come to an end. Badger panics in
+// goroutines of its own on some damaged files, which nobody can recover from; a
+// generation that took the process down that often is given up.
+const (
+	openingFile  = "opening"
+	openingTries = 3
+)
+
+// startOpening counts one more try and reports how many went wrong before.
+func startOpening(dir string) (failed int, err error) {
+	path := filepath.Join(dir, openingFile)
+	if b, err := os.ReadFile(path); err == nil {
+		failed = len(b)
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", min(failed, openingTries)+1)), 0o600); err != nil {
+		return failed, fmt.Errorf("note that views are being opened: %w", err)
+	}
+	return failed, nil
+}
+
+func endOpening(dir string) error {
+	if err := os.Remove(filepath.Join(dir, openingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("note that views were opened: %w", err)
+	}
+	return nil
+}
+
 // Building is a generation that is filled beside the current one.
 type Building struct {
 	// DB is empty at first and the caller's to fill; Swap closes it.

@@ -101,13 +101,9 @@ func (i *Iter) Valid() bool { return i.it.ValidForPrefix(i.prefix) }
 // Key is the key without the prefix, valid until the next move.
 func (i *Iter) Key() []byte { return i.it.Item().Key()[len(i.prefix):] }
 
-// Value is the row, valid until the next move.
-func (i *Iter) Value() (v []byte, err error) {
-	if err := i.it.Item().Value(func(b []byte) error { v = b; return nil }); err != nil {
-		return nil, fmt.Errorf("read row %.20q: %w", i.it.Item().Key(), err)
-	}
-	return v, nil
-}
+// Value is the row, valid until the next move. A row whose bytes changed on disk
+// is ErrDamaged.
+func (i *Iter) Value() ([]byte, error) { return unseal(i.it.Item()) }
 
 // SizeError says that rows of another size are there than were asked for.
 type SizeError struct{ Want, Have uint64 }

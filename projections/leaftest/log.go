@@ -206,3 +206,21 @@ func (l *FileLog) Leaves(_ context.Context, from, to, _ uint64, yield func(uint6
 
 // Close closes the file.
 func (l *FileLog) Close() error { return l.f.Close() }
+
+// Roots are the roots at ascending sizes.
+func Roots(leaves [][]byte, sizes []int) (roots [][32]byte) {
+	r := ranges.NewEmptyRange(0)
+	for _, size := range sizes {
+		for r.End() < uint64(size) {
+			if err := r.Append(rfc6962.DefaultHasher.HashLeaf(leaves[r.End()]), nil); err != nil {
+				panic(err)
+			}
+		}
+		h, err := r.GetRootHash(nil)
+		if err != nil {
+			panic(err)
+		}
+		roots = append(roots, [32]byte(h))
+	}
+	return roots
+}

@@ -246,12 +246,11 @@ func (r *rows) at(index uint64, must bool) (row receipts.Row, found bool, err er
 		return row, false, nil
 	}
 	b, err := r.it.Value()
-	if err != nil {
-		return row, false, err
+	if err == nil {
+		row, err = receipts.ParseRow(index, b)
 	}
-	row, err = receipts.ParseRow(index, b)
 	if err != nil {
-		return row, false, &TamperedError{Index: index, Detail: err.Error()}
+		return row, false, damaged(err, TamperedError{Index: index})
 	}
 	return row, true, nil
 }

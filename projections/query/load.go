@@ -3,12 +3,14 @@ package query
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/transparency-dev/merkle/rfc6962"
 
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/lifecycle"
+	"counterfoil/projections/kv"
 	"counterfoil/projections/receipts"
 )
 
@@ -30,6 +32,15 @@ func (e *TamperedError) Error() string {
 		what = "an event"
 	}
 	return fmt.Sprintf("the view of %s (leaf %d) does not match the log: %s (hint: counterfoil rebuild)", what, e.Index, e.Detail)
+}
+
+// damaged words a row that cannot be read; other trouble stays as it is.
+func damaged(err error, what TamperedError) error {
+	if !errors.Is(err, kv.ErrDamaged) {
+		return err
+	}
+	what.Detail = err.Error()
+	return &what
 }
 
 // Load reads the leaf of a row and compares everything that the row says with

@@ -109,7 +109,7 @@ func (v *Views) Receipt(_ context.Context, eventID string) (*ReceiptAnswer, erro
 		return nil, fmt.Errorf("event %s: %w", eventID, ErrNotFound)
 	}
 	if err != nil {
-		return nil, &TamperedError{EventID: eventID, Index: row.Index, Detail: err.Error()}
+		return nil, damaged(err, TamperedError{EventID: eventID, Index: row.Index})
 	}
 	if row.Digest != digest {
 		return nil, &TamperedError{EventID: eventID, Index: row.Index, Detail: "its key leads to the row of " + row.EventID()}
@@ -148,7 +148,7 @@ func readAttempt(s *kv.Snapshot, id string) (*Attempt, error) {
 		return nil, fmt.Errorf("attempt %s: %w", id, ErrNotFound)
 	}
 	if err != nil {
-		return nil, &TamperedError{AttemptID: id, Detail: err.Error()}
+		return nil, damaged(err, TamperedError{AttemptID: id})
 	}
 	out := &Attempt{ID: id, Summary: a.State.Summary(), Revision: a.State.Revision(), Indices: a.Indices, state: a.State}
 	out.First, err = readRow(s, a.First())
@@ -158,10 +158,10 @@ func readAttempt(s *kv.Snapshot, id string) (*Attempt, error) {
 // readRow reads a row that another row speaks of.
 func readRow(s *kv.Snapshot, index uint64) (receipts.Row, error) {
 	row, err := receipts.ReadRow(s, index)
-	if err != nil {
-		return row, &TamperedError{Index: index, Detail: err.Error()}
+	if errors.Is(err, kv.ErrNotFound) {
+		return row, &TamperedError{Index: index, Detail: "its row is missing"}
 	}
-	return row, nil
+	return row, damaged(err, TamperedError{Index: index})
 }
 
 // CountsAnswer is the counts.

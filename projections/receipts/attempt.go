@@ -63,7 +63,7 @@ func parseAttempt(id string, b []byte) (*Attempt, error) {
 		return nil, errRow
 	}
 	if err := a.State.UnmarshalBinary(d.b); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (%w)", errRow, err)
 	}
 	if len(a.State.Entries) != len(a.Indices) {
 		return nil, errRow

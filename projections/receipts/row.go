@@ -10,7 +10,7 @@ package receipts
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -64,7 +64,8 @@ func skewed(occurred, captured time.Time) bool {
 
 const rowVersion = 1
 
-var errRow = errors.New("row is damaged")
+// errRow is a row that is whole, but no encoding of ours.
+var errRow = fmt.Errorf("%w: it has another encoding", kv.ErrDamaged)
 
 // Append adds the encoding of the row to dst; the index is in the key.
 func (r *Row) Append(dst []byte) []byte {

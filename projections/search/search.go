@@ -104,7 +104,7 @@ func (b *Bits) append(dst []byte) []byte {
 	return dst
 }
 
-var errPosting = errors.New("posting is damaged")
+var errPosting = fmt.Errorf("%w: it is no posting", kv.ErrDamaged)
 
 func parseBits(v []byte) (b Bits, err error) {
 	switch {

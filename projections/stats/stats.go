@@ -114,7 +114,7 @@ func encode(counts map[string]uint64) []byte {
 	return out
 }
 
-var errStats = errors.New("row of counts is damaged")
+var errStats = fmt.Errorf("%w: it is no row of counts", kv.ErrDamaged)
 
 func read(r receipts.Reader) (map[string]uint64, error) {
 	b, err := r.Get(key)

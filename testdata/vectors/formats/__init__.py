@@ -11,4 +11,5 @@ beside this folder and checks them. It is written to be read, not to be fast.
     log.py         RFC 6962 tree, signed note, verifier key, checkpoint, tile paths
     trust.py       trust file
     bundle.py      bundle and its verification
+    schema.py      the JSON Schemas of docs/spec/schema
 """

@@ -94,8 +94,8 @@ type Server struct {
 type Procedure struct {
 	Path   string // exact
 	Public bool   // needs no token
-	// Serve answers, also with errors, and returns the HTTP status that its
-	// answer amounts to.
+	// Serve answers, also with errors. It returns the HTTP status that its
+	// answer amounts to, 0 if that is the one it answered with.
 	Serve func(w http.ResponseWriter, r *http.Request) int
 	// Refuse answers with an error before anything is read.
 	Refuse func(w http.ResponseWriter, r *http.Request, err *Error)
@@ -107,7 +107,7 @@ func (s *Server) Add(p Procedure) {
 	s.also[p.Path] = p
 	s.handle(p.Path, func(w http.ResponseWriter, r *http.Request) error {
 		status := p.Serve(w, r)
-		if rec, ok := w.(*recorder); ok {
+		if rec, ok := w.(*recorder); ok && status != 0 {
 			rec.status = status
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/rpc"
 	"counterfoil/internal/telemetry"
 )
 
@@ -60,13 +61,18 @@ func (s *Server) listen() (err error) {
 		Ledger: l, Views: l.Views(), Token: s.Token, LogDir: l.paths.log(), Checkpoint: l.checkpoint,
 		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
+	rpc.Add(handler)
 	ln, err := net.Listen("tcp", l.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
 	}
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20, Protocols: new(http.Protocols),
+		// Pings find followers that are gone without a word.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}}
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetUnencryptedHTTP2(true) // gRPC clients, with prior knowledge
 	s.http.RegisterOnShutdown(handler.EndStreams)
 	go func() { s.ended <- s.http.Serve(ln) }()
 	l.log.Info("the ledger is ready", "listening", s.Ready.Listening, "data", l.cfg.Dir, "origin", l.id.Origin,

@@ -69,7 +69,7 @@ var exclusives = []exclusive{
 		reason: "each store has one owner",
 	},
 	{
-		what: "connectrpc.com/connect/...", by: []string{"internal/api/...", "internal/cli/...", "proto/..."},
+		what: "connectrpc.com/connect/...", by: []string{"internal/rpc/...", "internal/cli/...", "proto/..."},
 		reason: "RPC is a surface; nothing behind it knows about it",
 	},
 	{

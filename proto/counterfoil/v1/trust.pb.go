@@ -167,7 +167,7 @@ type EventKey struct {
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// First leaf that the key may sign.
 	FromIndex uint64 `protobuf:"varint,3,opt,name=from_index,json=fromIndex,proto3" json:"from_index,omitempty"`
-	// Last leaf that the key may sign; absent while it is in use.
+	// First leaf that the key may not sign any more; absent while it is in use.
 	ToIndex *uint64 `protobuf:"varint,4,opt,name=to_index,json=toIndex,proto3,oneof" json:"to_index,omitempty"`
 	// First leaf from which a signature by this key counts for nothing.
 	RevokedFromIndex *uint64 `protobuf:"varint,5,opt,name=revoked_from_index,json=revokedFromIndex,proto3,oneof" json:"revoked_from_index,omitempty"`

@@ -133,20 +133,6 @@ func (b *bench) publish(l *Log) Checkpoint {
 	return cp
 }
 
-// grown makes a closed log that had these sizes and published the last of them
-// that is at most published.
-func (b *bench) grown(published uint64, sizes ...uint64) {
-	b.t.Helper()
-	l := b.open()
-	for _, s := range sizes {
-		b.add(l, s-l.Size())
-		if s == published {
-			b.publish(l)
-		}
-	}
-	b.close(l)
-}
-
 // fsck re-derives the published tree with Tessera's checker.
 func (b *bench) fsck() {
 	b.t.Helper()

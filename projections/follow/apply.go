@@ -30,7 +30,8 @@ type writer struct {
 	f      *Follower
 	batch  *kv.Batch
 	rng    *compact.Range
-	leaves int // in the batch
+	under  uint64 // size of the published tree
+	leaves int    // in the batch
 }
 
 // apply folds a proven span. It commits as it goes, so that a long span becomes
@@ -40,7 +41,7 @@ func (f *Follower) apply(ctx context.Context, c kv.Cursor, s *span) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{f: f, rng: rng}
+	w := &writer{f: f, rng: rng, under: s.size}
 	err = w.span(ctx, s)
 	if err == nil {
 		err = w.commit()
@@ -146,7 +147,7 @@ func (w *writer) commit() error {
 			return err
 		}
 	}
-	c := kv.Cursor{Size: w.rng.End(), Root: rootOf(w.rng)}
+	c := kv.Cursor{Size: w.rng.End(), Root: rootOf(w.rng), Under: w.under}
 	for _, h := range w.rng.Hashes() {
 		c.Hashes = append(c.Hashes, [32]byte(h))
 	}

@@ -17,7 +17,7 @@ import (
 // TestLOG05_LongAttemptsFitABatch folds attempts of the greatest length side by
 // side: their rows together are far larger than one transaction.
 func TestLOG05_LongAttemptsFitABatch(t *testing.T) {
-	const attempts = 10
+	const attempts = 6
 	heads := make([]*event.Event, attempts)
 	var leaves [][]byte
 	for i := range heads {

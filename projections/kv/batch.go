@@ -82,12 +82,17 @@ func (b *Batch) Commit(c Cursor) error {
 	if err := b.Set(keyCursor, c.append(nil)); err != nil {
 		return err
 	}
+	c.Under = max(c.Under, c.Size)
+	if err := b.Set(keyUnder, AppendUint64(nil, c.Under)); err != nil {
+		return err
+	}
 	if err := b.txn.Commit(); err != nil {
 		if errors.Is(err, badger.ErrTxnTooBig) {
 			return ErrBatchTooLarge
 		}
 		return fmt.Errorf("commit the views at size %d: %w", c.Size, err)
 	}
+	b.d.under.Store(c.Under)
 	return nil
 }
 

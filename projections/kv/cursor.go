@@ -15,6 +15,11 @@ type Cursor struct {
 	Size   uint64
 	Root   [32]byte
 	Hashes [][32]byte
+	// Under is the size of a published tree, at least Size, under whose root the
+	// leaves were proven: ask the log for them at this size, since it need not
+	// have a tree of Size. It depends on when checkpoints came, so it is outside
+	// of the digest.
+	Under uint64
 }
 
 var errCursor = fmt.Errorf("%w: it is no cursor", ErrDamaged)
@@ -54,5 +59,16 @@ func readCursor(r interface{ Get([]byte) ([]byte, error) }) (Cursor, error) {
 	if err != nil {
 		return Cursor{}, err
 	}
-	return parseCursor(row)
+	c, err := parseCursor(row)
+	if err != nil {
+		return c, err
+	}
+	if row, err = r.Get(keyUnder); err != nil {
+		return c, err
+	}
+	var ok bool
+	if c.Under, row, ok = CutUint64(row); !ok || len(row) != 0 || c.Under < c.Size {
+		return c, errCursor
+	}
+	return c, nil
 }

@@ -37,6 +37,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
@@ -69,6 +70,7 @@ const (
 
 var (
 	keyFormat = []byte{nsMeta, 'f'}
+	keyUnder  = []byte{nsMeta, 'u'}
 	keyCursor = []byte{'c'}
 )
 
@@ -124,6 +126,7 @@ type DB struct {
 	fresh string
 
 	writer sync.Mutex // held from Begin to Commit or Discard
+	under  atomic.Uint64
 
 	// mu guards the count of users, so that Close never unmaps what a snapshot
 	// reads.
@@ -311,10 +314,12 @@ func (d *DB) checkFormat() (same bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the format of the views: %w", err)
 	}
-	if _, err := d.Cursor(); same && err != nil {
-		return false, err
+	if !same {
+		return false, nil
 	}
-	return same, nil
+	c, err := d.Cursor()
+	d.under.Store(c.Under)
+	return true, err
 }
 
 func (d *DB) formatRow() []byte {
@@ -342,6 +347,9 @@ func (d *DB) Cursor() (Cursor, error) {
 	defer s.Close()
 	return s.Cursor(), nil
 }
+
+// Under returns the size of a published tree that covers all rows; see Cursor.
+func (d *DB) Under() uint64 { return d.under.Load() }
 
 func (d *DB) use() error {
 	d.mu.Lock()

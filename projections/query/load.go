@@ -44,10 +44,11 @@ func damaged(err error, what TamperedError) error {
 }
 
 // Load reads the leaf of a row and compares everything that the row says with
-// it. size is the tree size of the answer that the row came from. It does not
-// check signatures; the follower did.
+// it. size is the tree size of the answer that the row came from; the leaf is
+// read in that tree or in a greater one that was published. It does not check
+// signatures; the follower did.
 func (v *Views) Load(ctx context.Context, row receipts.Row, size uint64) (*event.Record, []byte, error) {
-	leaf, err := v.leaves.Leaf(ctx, row.Index, size)
+	leaf, err := v.leaves.Leaf(ctx, row.Index, max(size, v.db.Under()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read leaf %d of %s: %w", row.Index, row.EventID(), err)
 	}

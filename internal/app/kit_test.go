@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
@@ -189,4 +191,20 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// settled reads a list that reflects all that is on the stream now.
+func (l *ledger) settled(path string) obj {
+	l.t.Helper()
+	last := l.streamLast()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		out := l.want(http.StatusOK, "GET", path, nil)
+		if out["treeSize"].(float64) >= last {
+			return out
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("GET %s: tree size %v, the stream has %v", path, out["treeSize"], last)
+		}
+		runtime.Gosched()
+	}
 }

@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector multiplies memory and time, which are what is measured here.
+
 package projections_test
 
 import (

@@ -119,6 +119,9 @@ func (s *Server) writeBundle(w http.ResponseWriter, r *http.Request, ids []strin
 }
 
 func (s *Server) tlogProof(w http.ResponseWriter, r *http.Request) error {
+	if _, _, err := s.find(r.Context(), r.PathValue("eventId")); err != nil {
+		return err // the views may still be on their way to what was just acknowledged
+	}
 	b, err := s.cfg.Ledger.TlogProof(r.Context(), r.PathValue("eventId"))
 	if err != nil {
 		return err

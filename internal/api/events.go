@@ -40,12 +40,22 @@ type StreamedEvent struct {
 // new ones as they are published. NDJSON, or server-sent events whose id is the
 // leaf index; Last-Event-ID resumes behind it. follow=false stops at the end.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	if err := known(r.URL.Query(), "from", "follow"); err != nil {
+		return err
+	}
 	from, err := startOf(r)
 	if err != nil {
 		return err
 	}
 	sse := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	follow := r.URL.Query().Get("follow") != "false"
+	follow := true
+	switch r.URL.Query().Get("follow") {
+	case "", "true":
+	case "false":
+		follow = false
+	default:
+		return invalid("", "use true or false", "unknown value of the query parameter follow")
+	}
 	if sse {
 		w.Header().Set("Content-Type", "text/event-stream")
 	} else {
@@ -123,8 +133,8 @@ func (s *Server) Events(ctx context.Context, from uint64, follow bool, f Followe
 
 func startOf(r *http.Request) (uint64, error) {
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		n, err := strconv.ParseUint(id, 10, 63)
-		if err != nil {
+		n, ok := leafIndex(id)
+		if !ok {
 			return 0, invalid("", "send the id of the last event that you have seen", "Last-Event-ID is not a leaf index")
 		}
 		return n + 1, nil
@@ -133,11 +143,17 @@ func startOf(r *http.Request) (uint64, error) {
 	if v == "" {
 		return 0, nil
 	}
-	n, err := strconv.ParseUint(v, 10, 63)
-	if err != nil {
+	n, ok := leafIndex(v)
+	if !ok {
 		return 0, invalid("", "from is the leaf index of the first event that you want", "from is not a leaf index")
 	}
 	return n, nil
+}
+
+// leafIndex reads an index in its one spelling.
+func leafIndex(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	return n, err == nil && strconv.FormatUint(n, 10) == s
 }
 
 func (s *Server) streamed(index uint64, leaf []byte, size uint64) *StreamedEvent {

@@ -208,3 +208,23 @@ func (l *ledger) settled(path string) obj {
 		runtime.Gosched()
 	}
 }
+
+func decoded(t testing.TB, b []byte) (o obj) {
+	t.Helper()
+	if err := json.Unmarshal(b, &o); err != nil {
+		// Batch answers are lines; their first stands for them.
+		if line, _, ok := bytes.Cut(b, []byte("\n")); !ok || json.Unmarshal(line, &o) != nil {
+			t.Fatalf("%.300s: %v", b, err)
+		}
+	}
+	return o
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -41,6 +41,8 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.ErrCode)
 }
 
+var errLostConnection = errors.New("the connection was lost before the answer")
+
 // request sends one request to the JetStream API and returns the raw answer.
 // ctx without a deadline gets AckTimeout.
 func (s *Stream) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
@@ -52,8 +54,13 @@ func (s *Stream) request(ctx context.Context, subject string, body []byte) (*nat
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	m, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body})
+	tied, stop := s.conn.with(ctx)
+	defer stop()
+	m, err := s.nc.RequestMsgWithContext(tied, &nats.Msg{Subject: subject, Data: body})
 	if err != nil {
+		if tied.Err() != nil && ctx.Err() == nil {
+			err = errLostConnection
+		}
 		return nil, unavailable("request to "+subject, errors.Join(err, s.conn.reason()))
 	}
 	return m, nil

@@ -114,11 +114,13 @@ func text(v any) string {
 	if v == nil {
 		return "absent"
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // subjects have ">"
+	if err := e.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(b)
+	return strings.TrimSpace(b.String())
 }
 
 // ConfigError: the stream is there and is not the one that the ledger needs.

@@ -18,19 +18,26 @@ const inboxPrefix = "_COUNTERFOIL"
 // connState tells who waits on the connection when it changes.
 type connState struct {
 	mu         sync.Mutex
-	generation uint64        // counts connections
-	down       error         // why there is none, nil if there is
-	changed    chan struct{} // closed and replaced at every change
+	generation uint64          // counts connections
+	down       error           // why there is none, nil if there is
+	changed    chan struct{}   // closed and replaced at every change
+	live       context.Context // ends with the connection
+	end        context.CancelFunc
 }
 
-func (c *connState) init() { c.changed = make(chan struct{}) }
+func (c *connState) init() {
+	c.changed = make(chan struct{})
+	c.live, c.end = context.WithCancel(context.Background())
+}
 
 // set says that there is a connection (nil), or why there is none.
 func (c *connState) set(down error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.end()
 	if down == nil {
 		c.generation++
+		c.live, c.end = context.WithCancel(context.Background())
 	}
 	c.down = down
 	c.wakeLocked()
@@ -52,6 +59,20 @@ func (c *connState) get() (generation uint64, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.generation, c.changed
+}
+
+// with ties ctx to the current connection: what is asked on it has no answer
+// once it is lost. stop must be called.
+func (c *connState) with(ctx context.Context) (tied context.Context, stop func()) {
+	c.mu.Lock()
+	live := c.live
+	c.mu.Unlock()
+	if live.Err() != nil {
+		return ctx, func() {} // there may be a new one that we were not told of
+	}
+	tied, cancel := context.WithCancel(ctx)
+	untie := context.AfterFunc(live, cancel)
+	return tied, func() { untie(); cancel() }
 }
 
 // reason is why there is no connection, nil if there is one.

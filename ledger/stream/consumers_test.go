@@ -180,4 +180,3 @@ func TestLOG01_ExternalConsumerMustAuthenticate(t *testing.T) {
 		}
 	}
 }
-

@@ -46,6 +46,7 @@ func (s *Stream) rewound(last, seen uint64) {
 	if !s.gate.rewound.CompareAndSwap(nil, &err) {
 		return
 	}
+	s.rewinds.Add(1)
 	s.log.Error("the stream went back", "last", last, "seen", seen)
 	s.conn.wake()
 }

@@ -188,6 +188,7 @@ func (h *healer) run(ctx context.Context) error {
 	if h.report.Before, err = h.s.State(ctx); err != nil {
 		return err
 	}
+	h.s.seen.Store(h.report.Before.Last)
 	if j != nil {
 		h.s.log.Warn("an interrupted rebuild of the stream goes on", "aside", j.Aside)
 		return h.rebuild(ctx, j)

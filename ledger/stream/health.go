@@ -126,9 +126,12 @@ func (s *Stream) restart() error {
 	return s.emb.unkeep()
 }
 
-// checked refuses to go on with an external server after a reconnect until the
-// watch has seen that its stream did not go back.
+// checked refuses to go on after Close, and with an external server after a
+// reconnect until the watch has seen that its stream did not go back.
 func (s *Stream) checked() error {
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
 	if s.emb != nil || s.nc.Stats().Reconnects == s.trusted.Load() {
 		return nil
 	}

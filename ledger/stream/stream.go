@@ -145,6 +145,7 @@ type Stream struct {
 
 	seen     atomic.Uint64 // highest sequence that was acknowledged or read
 	gate     gate
+	rewinds  atomic.Uint64 // times that the stream went back
 	maintain sync.Mutex    // held while the server restarts or the stream is healed
 	kick     chan struct{} // wakes the watch; capacity 1
 	trusted  atomic.Uint64 // reconnects up to which the stream was checked, external only
@@ -218,6 +219,7 @@ func (s *Stream) Close(ctx context.Context) error {
 			s.nc.Close()
 		}
 		s.pub.failAll(ErrClosed)
+		s.conn.set(ErrClosed)
 		if s.emb != nil {
 			s.closed = s.emb.stop(ctx)
 		}

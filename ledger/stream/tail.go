@@ -36,8 +36,9 @@ const (
 // again for that sequence and compares what comes with it, so it never skips
 // and never repeats.
 type Tail struct {
-	s   *Stream
-	ctx context.Context
+	s       *Stream
+	ctx     context.Context
+	rewinds uint64 // Stream.rewinds at the start; what was read then counts only while it stays
 
 	mu       sync.Mutex // one Next at a time
 	next     uint64     // sequence that comes next
@@ -54,7 +55,7 @@ type Tail struct {
 // Tail starts reading at sequence from (at least 1). It ends with ctx. A tail
 // holds nothing but a consumer in the server's memory.
 func (s *Stream) Tail(ctx context.Context, from uint64) *Tail {
-	t := &Tail{s: s, ctx: ctx, next: max(from, 1)}
+	t := &Tail{s: s, ctx: ctx, rewinds: s.rewinds.Load(), next: max(from, 1)}
 	context.AfterFunc(ctx, t.end)
 	return t
 }
@@ -120,6 +121,8 @@ func (t *Tail) stopped(ctx context.Context) error {
 	}
 	if err := t.s.gate.wentBack(); err != nil {
 		t.failed = err
+	} else if t.rewinds != t.s.rewinds.Load() {
+		t.failed = ErrRewound
 	}
 	if t.failed != nil {
 		return fmt.Errorf("tail at %d: %w", t.next, t.failed)
@@ -310,6 +313,11 @@ func (t *Tail) status(m *nats.Msg) error {
 	status, text := m.Header.Get(statusHeader), m.Header.Get(descriptionHeader)
 	switch {
 	case status == "100":
+		// The consumer has nothing to give. A message that is known to be
+		// there is then not readable, or it is just behind.
+		if t.s.LastSeen() >= t.next {
+			return fmt.Errorf("the consumer is idle at %d, the stream ends at %d", t.next, t.s.LastSeen())
+		}
 		return nil
 	case status == "408", status == "404",
 		status == "409" && (strings.Contains(text, "MaxBytes") || strings.Contains(text, "Batch Completed")):

@@ -27,6 +27,8 @@ var racePackages = []string{
 	"ledger/vault",     // callers share a flush
 	"projections/...",  // follower writes while queries read
 	"internal/api",     // every request is a goroutine
+	"internal/rpc",     // likewise, and streams
+	"internal/client",  // used by many at once
 	"internal/app",     // start and stop order
 }
 

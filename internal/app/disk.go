@@ -24,8 +24,7 @@ type diskWatch struct {
 // event that waits to be logged.
 const eventCost = 4 << 10
 
-// diskEvery is how often the free space is read: at 10,000 events of 2 KB in
-// all files together, 2 MB in between, well within the reserve.
+// diskEvery is how often the free space is read for status and metrics.
 const diskEvery = 100 * time.Millisecond
 
 // newDiskWatch refuses a disk on which nothing can be opened: the databases
@@ -63,8 +62,12 @@ func (w *diskWatch) run(ctx context.Context) {
 }
 
 // admit refuses new events while the reserve, or what the waiting events need
-// beside it, is touched.
+// beside it, is touched. It looks anew for every call, which takes a microsecond:
+// every batch of the log writes its last tiles again, hundreds of KiB whatever
+// the size of the batch, so within diskEvery a busy log can take most of the
+// reserve.
 func (w *diskWatch) admit(waiting uint64) error {
+	_ = w.look() // a file system that cannot be asked fails elsewhere
 	free, keep := w.free.Load(), w.reserve+waiting*eventCost
 	if free >= keep {
 		return nil

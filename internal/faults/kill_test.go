@@ -28,6 +28,12 @@ func (a *acks) add(r receipt) {
 	a.all[r.EventID] = r
 }
 
+func (a *acks) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.all)
+}
+
 func rounds(t *testing.T, short int) int {
 	if v := os.Getenv("COUNTERFOIL_KILLS"); v != "" {
 		n, err := strconv.Atoi(v)

@@ -11,16 +11,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"counterfoil/internal/testkit/natskit"
 )
 
 // binary is the program under test, built once.
 var binary string
 
 func TestMain(m *testing.M) {
+	natskit.Child()
 	dir, err := os.MkdirTemp("", "counterfoil-faults-")
 	if err != nil {
 		panic(err)
@@ -45,8 +47,7 @@ type process struct {
 	token  string
 	stderr *bytes.Buffer
 	client *http.Client
-	ended  chan struct{}
-	once   sync.Once
+	ended  chan struct{} // closed when it has ended, by itself or not
 }
 
 // startErr starts a ledger and returns how it ended if it did not get ready.
@@ -79,6 +80,10 @@ func startErr(t testing.TB, dir string, args ...string) (*process, error) {
 		t.Fatal(err)
 	}
 	p.token = strings.TrimSpace(string(token))
+	go func() {
+		_ = cmd.Wait()
+		close(p.ended)
+	}()
 	t.Cleanup(func() { p.kill(syscall.SIGKILL) })
 	return p, nil
 }
@@ -94,12 +99,18 @@ func start(t testing.TB, dir string, args ...string) *process {
 
 // kill ends the process with a signal and waits for its end.
 func (p *process) kill(sig os.Signal) {
-	p.once.Do(func() {
-		_ = p.cmd.Process.Signal(sig)
-		_ = p.cmd.Wait()
-		close(p.ended)
-	})
+	_ = p.cmd.Process.Signal(sig)
 	<-p.ended
+}
+
+// over tells that the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop ends the process gracefully and checks that it ended well.
@@ -165,6 +176,53 @@ type status struct {
 	ViewSize      uint64 `json:"viewSize"`
 	Parked        uint64 `json:"parked"`
 	Ready         bool   `json:"ready"`
+}
+
+// refusal is the error document of an answer that is not a success.
+type refusal struct {
+	Error struct {
+		Code    string `json:"code"`
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// eventually polls a condition that a real process must reach: there is no event
+// to wait for.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// unready tells the names of the checks that say no; nil when the ledger is
+// ready.
+func (p *process) unready() (names []string) {
+	code, b, err := p.call(http.MethodGet, "/readyz", nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var r struct {
+		Checks []struct {
+			Name string `json:"name"`
+			OK   bool   `json:"ok"`
+		} `json:"checks"`
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		p.t.Errorf("readyz: %q: %v", b, err)
+	}
+	for _, c := range r.Checks {
+		if !c.OK {
+			names = append(names, c.Name)
+		}
+	}
+	if (code == http.StatusOK) != (names == nil) {
+		p.t.Errorf("readyz: %d with %s", code, b)
+	}
+	return names
 }
 
 // settled waits until the views reflect the whole stream.

@@ -303,7 +303,7 @@ func TestEVI17_RPCSameRequestAsOverHTTP(t *testing.T) {
 	})
 }
 
-func TestLIF01_RPCErrorsSayWhat(t *testing.T) {
+func TestEVI06_RPCErrorsSayWhat(t *testing.T) {
 	l := startLedger(t)
 	c := l.client(t, l.Token, true, connect.WithGRPC())
 	id := beginOver(t, c, begin("a", "1")).GetReceipt().GetAttemptId()
@@ -344,8 +344,11 @@ func TestLIF01_RPCErrorsSayWhat(t *testing.T) {
 		"nothing at all": {begins(c, &v1.BeginRequest{}), connect.CodeInvalidArgument, "invalid_request", "/source/runtimeId"},
 		"long":           {appends(c, long), connect.CodeInvalidArgument, "invalid_request", "/reasonCodes/0"},
 		"wait":           {begins(c, wait), connect.CodeInvalidArgument, "invalid_request", ""},
-		"no event":       {func(ctx context.Context) error { _, err := c.GetReceipt(ctx, &v1.GetReceiptRequest{EventId: "evt_" + strings.Repeat("0", 64)}); return err }, connect.CodeNotFound, "not_found", ""},
-		"no bundle":      {func(ctx context.Context) error { _, err := c.ExportBundle(ctx, &v1.ExportBundleRequest{}); return err }, connect.CodeInvalidArgument, "invalid_request", ""},
+		"no event": {func(ctx context.Context) error {
+			_, err := c.GetReceipt(ctx, &v1.GetReceiptRequest{EventId: "evt_" + strings.Repeat("0", 64)})
+			return err
+		}, connect.CodeNotFound, "not_found", ""},
+		"no bundle": {func(ctx context.Context) error { _, err := c.ExportBundle(ctx, &v1.ExportBundleRequest{}); return err }, connect.CodeInvalidArgument, "invalid_request", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := wantError(t, tc.call(t.Context()), tc.code, tc.want)

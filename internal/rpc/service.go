@@ -112,7 +112,11 @@ func (s *service) StreamEvents(ctx context.Context, r *v1.StreamEventsRequest, o
 		return errUnknownField
 	}
 	nothing := func() error { return nil } // each message is flushed; HTTP/2 has pings of its own
-	var gone error
+	// Headers at once: a client that waits for them must not wait for an event.
+	gone := out.Send(nil)
+	if gone != nil {
+		return gone
+	}
 	err := s.api.Events(ctx, r.GetFrom(), !r.GetStopAtPublished(), api.Follower{Flush: nothing, Ping: nothing,
 		Event: func(e *api.StreamedEvent) error {
 			hash, err := base64.StdEncoding.DecodeString(e.LeafHash)

@@ -58,6 +58,8 @@ type exclusive struct {
 var exclusives = []exclusive{
 	{
 		what: "github.com/nats-io/...", by: []string{"ledger/stream", "internal/testkit/..."},
+		// The tests of the whole program are its external consumers.
+		tests:  []string{"internal/faults"},
 		reason: "one package speaks to the stream, so that its configuration is asserted and its subjects are bounded in one place",
 	},
 	{

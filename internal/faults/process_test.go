@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -157,6 +158,43 @@ func (p *process) send(path string, body []byte) (r receipt, ok bool) {
 		p.t.Errorf("answer %q: %v", b, err)
 	}
 	return r, true
+}
+
+func parseReceipt(t testing.TB, b []byte) (r receipt) {
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Errorf("answer %q: %v", b, err)
+	}
+	return r
+}
+
+// leaves are all published leaves.
+func (p *process) leaves() (out [][]byte) {
+	p.t.Helper()
+	code, b, err := p.call(http.MethodGet, "/v1/events?from=0&follow=false", nil)
+	if err != nil || code != http.StatusOK {
+		p.t.Fatalf("events: %d %v", code, err)
+	}
+	for _, line := range splitLines(b) {
+		var e struct {
+			Record json.RawMessage `json:"record"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			p.t.Fatalf("event line %q: %v", line, err)
+		}
+		out = append(out, e.Record)
+	}
+	return out
+}
+
+// freeAddr is an address that nothing listens on just now.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func beginBody(invocation string) []byte {

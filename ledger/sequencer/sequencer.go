@@ -63,7 +63,7 @@ type Config struct {
 // Sequencer is safe for concurrent use; Run runs once.
 type Sequencer struct {
 	cfg  Config
-	took time.Duration // what the last batch took; owned by Run
+	pace pace // owned by Run
 
 	mu      sync.Mutex
 	size    uint64        // durable leaves
@@ -116,42 +116,8 @@ func (s *Sequencer) run(ctx context.Context) error {
 	}
 }
 
-// gather takes what is there, and a little more: a batch costs the same number
-// of flushes whatever its size, and callers that were answered together send
-// their next events within a few milliseconds of each other. Without waiting,
-// the first of them would get a batch of its own and the others would wait for
-// all of it. It waits while messages keep coming, for at most as long as the
-// last batch took.
-func (s *Sequencer) gather(ctx context.Context, r Reader) ([]Message, error) {
-	msgs, err := r.Next(ctx, batchMax)
-	if err != nil || s.took < 2*quiet {
-		return msgs, err
-	}
-	window, cancel := context.WithTimeout(ctx, min(s.took, gatherMax))
-	defer cancel()
-	for len(msgs) < batchMax {
-		pause, cancel := context.WithTimeout(window, quiet)
-		more, err := r.Next(pause, batchMax-len(msgs))
-		cancel()
-		if err != nil {
-			if pause.Err() != nil && ctx.Err() == nil {
-				break // nobody came
-			}
-			return nil, err
-		}
-		msgs = append(msgs, more...)
-	}
-	return msgs, nil
-}
-
-const (
-	// quiet is how long nothing must come for a batch to be closed.
-	quiet = 1500 * time.Microsecond
-	// gatherMax bounds the wait on a slow disk.
-	gatherMax = 20 * time.Millisecond
-	// retryMax bounds the pause after failed batches.
-	retryMax = 5 * time.Second
-)
+// retryMax bounds the pause after failed batches.
+const retryMax = 5 * time.Second
 
 // append puts the leaves at index first, trying until they are durable.
 func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) error {
@@ -174,7 +140,7 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		s.broadcastLocked()
 		s.mu.Unlock()
 		if err == nil && size == want {
-			s.took = s.cfg.Now().Sub(began)
+			s.pace.batch(len(leaves), s.cfg.Now().Sub(began))
 			return nil
 		}
 		if ctx.Err() != nil {

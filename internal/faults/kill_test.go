@@ -109,7 +109,7 @@ func TestINV2_DUR01_KillAtAnyMoment(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	got := &acks{all: map[string]receipt{}}
-	n := rounds(t, 12)
+	n := rounds(t, 50)
 	for round := range n {
 		p := start(t, dir)
 		var wg sync.WaitGroup

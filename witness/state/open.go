@@ -77,7 +77,7 @@ func open(cfg Config, do func(step, func() error) error) (_ *Store, err error) {
 			_ = lock.Unlock()
 		}
 	}()
-	s := &Store{cfg: cfg, lock: lock, logs: map[string]*known{}, ops: make(chan *op, maxBatch),
+	s := &Store{cfg: cfg, lock: lock, logs: map[string]*known{}, hash: map[string]*known{}, ops: make(chan *op, maxBatch),
 		stopped: make(chan struct{}), failed: make(chan struct{}),
 		journal: &journal{dir: cfg.Dir, path: filepath.Join(cfg.Dir, journalName), witness: cfg.Witness.String(), compactAt: compactBytes, do: do}}
 	if err := s.create(); err != nil {
@@ -281,9 +281,7 @@ func (s *Store) replay(e entry) error {
 		if err != nil {
 			return err
 		}
-		if s.logs[l.Origin] == nil {
-			s.logs[l.Origin] = newKnown(l)
-		}
+		s.addLocked(l)
 	}
 	if e.Checkpoint == nil {
 		return nil

@@ -58,6 +58,7 @@ type Store struct {
 
 	mu   sync.RWMutex
 	logs map[string]*known // by origin; only ever grows
+	hash map[string]*known // the same by OriginHash
 
 	// closing excludes the end of ops while an operation is being handed over.
 	closing sync.RWMutex
@@ -107,6 +108,26 @@ func (s *Store) Latest(origin string) (Latest, bool) {
 		return Latest{}, false
 	}
 	return *l, true
+}
+
+// addLocked makes a log known, unless it is already: two imports may run at once.
+func (s *Store) addLocked(l Log) {
+	if s.logs[l.Origin] != nil {
+		return
+	}
+	k := newKnown(l)
+	s.logs[l.Origin], s.hash[OriginHash(l.Origin)] = k, k
+}
+
+// LatestByHash is Latest for the [OriginHash] of a log.
+func (s *Store) LatestByHash(hash string) (Latest, bool) {
+	s.mu.RLock()
+	k := s.hash[hash]
+	s.mu.RUnlock()
+	if k == nil {
+		return Latest{}, false
+	}
+	return s.Latest(k.log.Origin)
 }
 
 // Origins are the origins of all logs, in no order.
@@ -244,9 +265,7 @@ func (s *Store) Import(list []Log) (Imported, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			for _, l := range part {
-				if s.logs[l.Origin] == nil { // two imports at once
-					s.logs[l.Origin] = newKnown(l)
-				}
+				s.addLocked(l)
 			}
 		}}
 		for _, l := range part {

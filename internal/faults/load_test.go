@@ -64,7 +64,5 @@ func (p *process) wholeAfterwards(got *acks) {
 	q.stop()
 }
 
-func tail(s string) string { return s[max(0, len(s)-4000):] }
-
 // tail is the end of a long output.
 func tail(s string) string { return s[max(0, len(s)-4000):] }

@@ -118,11 +118,16 @@ func (s *Server) writeBundle(w http.ResponseWriter, r *http.Request, ids []strin
 	return nil
 }
 
+// TlogProof returns the .tlog-proof of an event.
+func (s *Server) TlogProof(ctx context.Context, eventID string) ([]byte, error) {
+	return s.cfg.Ledger.TlogProof(ctx, eventID)
+}
+
 func (s *Server) tlogProof(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := s.find(r.Context(), r.PathValue("eventId")); err != nil {
 		return err // the views may still be on their way to what was just acknowledged
 	}
-	b, err := s.cfg.Ledger.TlogProof(r.Context(), r.PathValue("eventId"))
+	b, err := s.TlogProof(r.Context(), r.PathValue("eventId"))
 	if err != nil {
 		return err
 	}

@@ -198,6 +198,18 @@ func TestEVI01_RPCEveryProtocolRecordsAndReads(t *testing.T) {
 			if err != nil || len(rcs.GetReceipts()) != i+1 || rcs.GetTreeSize() == 0 {
 				t.Fatalf("receipts: %v %v", rcs, err)
 			}
+			proof, err := c.GetTlogProof(ctx, &v1.GetTlogProofRequest{EventId: a.GetReceipt().GetEventId()})
+			if err != nil || !bytes.HasPrefix(proof.GetTlogProof(), []byte("c2sp.org/tlog-proof@v1\n")) {
+				t.Fatalf("tlog-proof: %s %v", proof.GetTlogProof(), err)
+			}
+			parked, err := c.ListParked(ctx, &v1.ListParkedRequest{})
+			if err != nil || len(parked.GetParked()) != 0 || parked.GetTreeSize() == 0 {
+				t.Fatalf("parked: %v %v", parked, err)
+			}
+			st, err := c.GetStatus(ctx, &v1.GetStatusRequest{})
+			if err != nil || !st.GetStatus().GetReady() || st.GetStatus().GetLogSize() != uint64(2*i+2) || len(st.GetStatus().GetChecks()) == 0 {
+				t.Fatalf("status: %v %v", st, err)
+			}
 			_, err = c.ListReceipts(ctx, &v1.ListReceiptsRequest{Limit: 257})
 			wantError(t, err, connect.CodeInvalidArgument, "invalid_request")
 		})

@@ -99,6 +99,32 @@ func (s *service) ExportBundle(ctx context.Context, r *v1.ExportBundleRequest) (
 	return &v1.ExportBundleResponse{BundleJson: b}, err
 }
 
+func (s *service) GetTlogProof(ctx context.Context, r *v1.GetTlogProofRequest) (*v1.GetTlogProofResponse, error) {
+	b, err := s.api.TlogProof(ctx, r.GetEventId())
+	return &v1.GetTlogProofResponse{TlogProof: b}, err
+}
+
+func (s *service) ListParked(ctx context.Context, r *v1.ListParkedRequest) (*v1.ListParkedResponse, error) {
+	page, err := s.api.Parked(ctx, query{}.page(r.GetLimit(), r.GetPageToken(), r.GetOrder()))
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListParkedResponse{NextPageToken: page.NextPageToken, TreeSize: page.TreeSize}
+	for _, l := range page.Parked {
+		m, err := convert(l, new(v1.ParkedLeaf))
+		if err != nil {
+			return nil, err
+		}
+		out.Parked = append(out.Parked, m)
+	}
+	return out, nil
+}
+
+func (s *service) GetStatus(ctx context.Context, _ *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	m, err := convert(s.api.Status(ctx), new(v1.Status))
+	return &v1.GetStatusResponse{Status: m}, err
+}
+
 func (s *service) GetTrust(context.Context, *v1.GetTrustRequest) (*v1.GetTrustResponse, error) {
 	return &v1.GetTrustResponse{TrustJson: bytes.TrimSuffix(s.api.Trust(), []byte("\n"))}, nil
 }

@@ -1199,6 +1199,306 @@ func (x *ExportBundleResponse) GetBundleJson() []byte {
 	return nil
 }
 
+// GetTlogProofRequest names an event.
+type GetTlogProofRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTlogProofRequest) Reset() {
+	*x = GetTlogProofRequest{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTlogProofRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTlogProofRequest) ProtoMessage() {}
+
+func (x *GetTlogProofRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTlogProofRequest.ProtoReflect.Descriptor instead.
+func (*GetTlogProofRequest) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetTlogProofRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+// GetTlogProofResponse carries the proof.
+type GetTlogProofResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Text, byte for byte.
+	TlogProof     []byte `protobuf:"bytes,1,opt,name=tlog_proof,json=tlogProof,proto3" json:"tlog_proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTlogProofResponse) Reset() {
+	*x = GetTlogProofResponse{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTlogProofResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTlogProofResponse) ProtoMessage() {}
+
+func (x *GetTlogProofResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTlogProofResponse.ProtoReflect.Descriptor instead.
+func (*GetTlogProofResponse) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetTlogProofResponse) GetTlogProof() []byte {
+	if x != nil {
+		return x.TlogProof
+	}
+	return nil
+}
+
+// ListParkedRequest asks for a page.
+type ListParkedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// oldest (the default) or newest: which comes first.
+	Order string `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// 1 to 256; 0 asks for the default.
+	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListParkedRequest) Reset() {
+	*x = ListParkedRequest{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListParkedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListParkedRequest) ProtoMessage() {}
+
+func (x *ListParkedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListParkedRequest.ProtoReflect.Descriptor instead.
+func (*ListParkedRequest) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListParkedRequest) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *ListParkedRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListParkedRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListParkedResponse is one page.
+type ListParkedResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Parked []*ParkedLeaf          `protobuf:"bytes,1,rep,name=parked,proto3" json:"parked,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Size of the tree that this answer reflects.
+	TreeSize      uint64 `protobuf:"varint,3,opt,name=tree_size,json=treeSize,proto3" json:"tree_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListParkedResponse) Reset() {
+	*x = ListParkedResponse{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListParkedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListParkedResponse) ProtoMessage() {}
+
+func (x *ListParkedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListParkedResponse.ProtoReflect.Descriptor instead.
+func (*ListParkedResponse) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListParkedResponse) GetParked() []*ParkedLeaf {
+	if x != nil {
+		return x.Parked
+	}
+	return nil
+}
+
+func (x *ListParkedResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListParkedResponse) GetTreeSize() uint64 {
+	if x != nil {
+		return x.TreeSize
+	}
+	return 0
+}
+
+// GetStatusRequest asks for the status.
+type GetStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusRequest) Reset() {
+	*x = GetStatusRequest{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusRequest) ProtoMessage() {}
+
+func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetStatusRequest) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{19}
+}
+
+// GetStatusResponse carries it.
+type GetStatusResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        *Status                `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusResponse) Reset() {
+	*x = GetStatusResponse{}
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusResponse) ProtoMessage() {}
+
+func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetStatusResponse) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetStatusResponse) GetStatus() *Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
 // GetTrustRequest asks for the trust file.
 type GetTrustRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1208,7 +1508,7 @@ type GetTrustRequest struct {
 
 func (x *GetTrustRequest) Reset() {
 	*x = GetTrustRequest{}
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[15]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1520,7 @@ func (x *GetTrustRequest) String() string {
 func (*GetTrustRequest) ProtoMessage() {}
 
 func (x *GetTrustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[15]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1533,7 @@ func (x *GetTrustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTrustRequest.ProtoReflect.Descriptor instead.
 func (*GetTrustRequest) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{15}
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{21}
 }
 
 // GetTrustResponse carries the trust file.
@@ -1247,7 +1547,7 @@ type GetTrustResponse struct {
 
 func (x *GetTrustResponse) Reset() {
 	*x = GetTrustResponse{}
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[16]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1559,7 @@ func (x *GetTrustResponse) String() string {
 func (*GetTrustResponse) ProtoMessage() {}
 
 func (x *GetTrustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[16]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1572,7 @@ func (x *GetTrustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTrustResponse.ProtoReflect.Descriptor instead.
 func (*GetTrustResponse) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{16}
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetTrustResponse) GetTrustJson() []byte {
@@ -1296,7 +1596,7 @@ type StreamEventsRequest struct {
 
 func (x *StreamEventsRequest) Reset() {
 	*x = StreamEventsRequest{}
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[17]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1608,7 @@ func (x *StreamEventsRequest) String() string {
 func (*StreamEventsRequest) ProtoMessage() {}
 
 func (x *StreamEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[17]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1621,7 @@ func (x *StreamEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEventsRequest.ProtoReflect.Descriptor instead.
 func (*StreamEventsRequest) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{17}
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamEventsRequest) GetFrom() uint64 {
@@ -1359,7 +1659,7 @@ type StreamEventsResponse struct {
 
 func (x *StreamEventsResponse) Reset() {
 	*x = StreamEventsResponse{}
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[18]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1671,7 @@ func (x *StreamEventsResponse) String() string {
 func (*StreamEventsResponse) ProtoMessage() {}
 
 func (x *StreamEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[18]
+	mi := &file_counterfoil_v1_ledger_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1684,7 @@ func (x *StreamEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEventsResponse.ProtoReflect.Descriptor instead.
 func (*StreamEventsResponse) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{18}
+	return file_counterfoil_v1_ledger_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StreamEventsResponse) GetLeafIndex() uint64 {
@@ -1433,7 +1733,7 @@ var File_counterfoil_v1_ledger_service_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\n" +
-	"#counterfoil/v1/ledger_service.proto\x12\x0ecounterfoil.v1\x1a\x1ccounterfoil/v1/attempt.proto\x1a\x1acounterfoil/v1/event.proto\x1a\x1ccounterfoil/v1/receipt.proto\"\xcd\x03\n" +
+	"#counterfoil/v1/ledger_service.proto\x12\x0ecounterfoil.v1\x1a\x1ccounterfoil/v1/attempt.proto\x1a\x1acounterfoil/v1/event.proto\x1a\x1ccounterfoil/v1/receipt.proto\x1a\x1bcounterfoil/v1/status.proto\"\xcd\x03\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x06source\x18\x01 \x01(\v2\x16.counterfoil.v1.SourceR\x06source\x12\x1f\n" +
 	"\voccurred_at\x18\x02 \x01(\tR\n" +
@@ -1531,7 +1831,24 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"attemptIds\"7\n" +
 	"\x14ExportBundleResponse\x12\x1f\n" +
 	"\vbundle_json\x18\x01 \x01(\fR\n" +
-	"bundleJson\"\x11\n" +
+	"bundleJson\"0\n" +
+	"\x13GetTlogProofRequest\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\"5\n" +
+	"\x14GetTlogProofResponse\x12\x1d\n" +
+	"\n" +
+	"tlog_proof\x18\x01 \x01(\fR\ttlogProof\"^\n" +
+	"\x11ListParkedRequest\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\tR\x05order\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x8d\x01\n" +
+	"\x12ListParkedResponse\x122\n" +
+	"\x06parked\x18\x01 \x03(\v2\x1a.counterfoil.v1.ParkedLeafR\x06parked\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1b\n" +
+	"\ttree_size\x18\x03 \x01(\x04R\btreeSize\"\x12\n" +
+	"\x10GetStatusRequest\"C\n" +
+	"\x11GetStatusResponse\x12.\n" +
+	"\x06status\x18\x01 \x01(\v2\x16.counterfoil.v1.StatusR\x06status\"\x11\n" +
 	"\x0fGetTrustRequest\"1\n" +
 	"\x10GetTrustResponse\x12\x1d\n" +
 	"\n" +
@@ -1546,7 +1863,7 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06record\x18\x04 \x01(\fR\x06record\x12\x16\n" +
 	"\x06parked\x18\x05 \x01(\tR\x06parked\x12\x1b\n" +
-	"\ttree_size\x18\x06 \x01(\x04R\btreeSize2\xa8\x06\n" +
+	"\ttree_size\x18\x06 \x01(\x04R\btreeSize2\xb9\b\n" +
 	"\rLedgerService\x12D\n" +
 	"\x05Begin\x12\x1c.counterfoil.v1.BeginRequest\x1a\x1d.counterfoil.v1.BeginResponse\x12G\n" +
 	"\x06Append\x12\x1d.counterfoil.v1.AppendRequest\x1a\x1e.counterfoil.v1.AppendResponse\x12X\n" +
@@ -1556,7 +1873,11 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\n" +
 	"GetReceipt\x12!.counterfoil.v1.GetReceiptRequest\x1a\".counterfoil.v1.GetReceiptResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\fListReceipts\x12#.counterfoil.v1.ListReceiptsRequest\x1a$.counterfoil.v1.ListReceiptsResponse\"\x03\x90\x02\x01\x12^\n" +
-	"\fExportBundle\x12#.counterfoil.v1.ExportBundleRequest\x1a$.counterfoil.v1.ExportBundleResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\fExportBundle\x12#.counterfoil.v1.ExportBundleRequest\x1a$.counterfoil.v1.ExportBundleResponse\"\x03\x90\x02\x01\x12^\n" +
+	"\fGetTlogProof\x12#.counterfoil.v1.GetTlogProofRequest\x1a$.counterfoil.v1.GetTlogProofResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\n" +
+	"ListParked\x12!.counterfoil.v1.ListParkedRequest\x1a\".counterfoil.v1.ListParkedResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\tGetStatus\x12 .counterfoil.v1.GetStatusRequest\x1a!.counterfoil.v1.GetStatusResponse\"\x03\x90\x02\x01\x12R\n" +
 	"\bGetTrust\x12\x1f.counterfoil.v1.GetTrustRequest\x1a .counterfoil.v1.GetTrustResponse\"\x03\x90\x02\x01\x12`\n" +
 	"\fStreamEvents\x12#.counterfoil.v1.StreamEventsRequest\x1a$.counterfoil.v1.StreamEventsResponse\"\x03\x90\x02\x010\x01B0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
 
@@ -1572,7 +1893,7 @@ func file_counterfoil_v1_ledger_service_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_ledger_service_proto_rawDescData
 }
 
-var file_counterfoil_v1_ledger_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_counterfoil_v1_ledger_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_counterfoil_v1_ledger_service_proto_goTypes = []any{
 	(*BeginRequest)(nil),         // 0: counterfoil.v1.BeginRequest
 	(*BeginResponse)(nil),        // 1: counterfoil.v1.BeginResponse
@@ -1589,53 +1910,69 @@ var file_counterfoil_v1_ledger_service_proto_goTypes = []any{
 	(*ListReceiptsResponse)(nil), // 12: counterfoil.v1.ListReceiptsResponse
 	(*ExportBundleRequest)(nil),  // 13: counterfoil.v1.ExportBundleRequest
 	(*ExportBundleResponse)(nil), // 14: counterfoil.v1.ExportBundleResponse
-	(*GetTrustRequest)(nil),      // 15: counterfoil.v1.GetTrustRequest
-	(*GetTrustResponse)(nil),     // 16: counterfoil.v1.GetTrustResponse
-	(*StreamEventsRequest)(nil),  // 17: counterfoil.v1.StreamEventsRequest
-	(*StreamEventsResponse)(nil), // 18: counterfoil.v1.StreamEventsResponse
-	nil,                          // 19: counterfoil.v1.AppendRequest.RefsEntry
-	(*Source)(nil),               // 20: counterfoil.v1.Source
-	(*Action)(nil),               // 21: counterfoil.v1.Action
-	(*Subject)(nil),              // 22: counterfoil.v1.Subject
-	(*Receipt)(nil),              // 23: counterfoil.v1.Receipt
-	(*Attempt)(nil),              // 24: counterfoil.v1.Attempt
-	(*AttemptSummary)(nil),       // 25: counterfoil.v1.AttemptSummary
+	(*GetTlogProofRequest)(nil),  // 15: counterfoil.v1.GetTlogProofRequest
+	(*GetTlogProofResponse)(nil), // 16: counterfoil.v1.GetTlogProofResponse
+	(*ListParkedRequest)(nil),    // 17: counterfoil.v1.ListParkedRequest
+	(*ListParkedResponse)(nil),   // 18: counterfoil.v1.ListParkedResponse
+	(*GetStatusRequest)(nil),     // 19: counterfoil.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),    // 20: counterfoil.v1.GetStatusResponse
+	(*GetTrustRequest)(nil),      // 21: counterfoil.v1.GetTrustRequest
+	(*GetTrustResponse)(nil),     // 22: counterfoil.v1.GetTrustResponse
+	(*StreamEventsRequest)(nil),  // 23: counterfoil.v1.StreamEventsRequest
+	(*StreamEventsResponse)(nil), // 24: counterfoil.v1.StreamEventsResponse
+	nil,                          // 25: counterfoil.v1.AppendRequest.RefsEntry
+	(*Source)(nil),               // 26: counterfoil.v1.Source
+	(*Action)(nil),               // 27: counterfoil.v1.Action
+	(*Subject)(nil),              // 28: counterfoil.v1.Subject
+	(*Receipt)(nil),              // 29: counterfoil.v1.Receipt
+	(*Attempt)(nil),              // 30: counterfoil.v1.Attempt
+	(*AttemptSummary)(nil),       // 31: counterfoil.v1.AttemptSummary
+	(*ParkedLeaf)(nil),           // 32: counterfoil.v1.ParkedLeaf
+	(*Status)(nil),               // 33: counterfoil.v1.Status
 }
 var file_counterfoil_v1_ledger_service_proto_depIdxs = []int32{
-	20, // 0: counterfoil.v1.BeginRequest.source:type_name -> counterfoil.v1.Source
-	21, // 1: counterfoil.v1.BeginRequest.action:type_name -> counterfoil.v1.Action
-	22, // 2: counterfoil.v1.BeginRequest.subject:type_name -> counterfoil.v1.Subject
-	23, // 3: counterfoil.v1.BeginResponse.receipt:type_name -> counterfoil.v1.Receipt
-	19, // 4: counterfoil.v1.AppendRequest.refs:type_name -> counterfoil.v1.AppendRequest.RefsEntry
+	26, // 0: counterfoil.v1.BeginRequest.source:type_name -> counterfoil.v1.Source
+	27, // 1: counterfoil.v1.BeginRequest.action:type_name -> counterfoil.v1.Action
+	28, // 2: counterfoil.v1.BeginRequest.subject:type_name -> counterfoil.v1.Subject
+	29, // 3: counterfoil.v1.BeginResponse.receipt:type_name -> counterfoil.v1.Receipt
+	25, // 4: counterfoil.v1.AppendRequest.refs:type_name -> counterfoil.v1.AppendRequest.RefsEntry
 	3,  // 5: counterfoil.v1.AppendRequest.readback:type_name -> counterfoil.v1.AppendReadBack
-	23, // 6: counterfoil.v1.AppendResponse.receipt:type_name -> counterfoil.v1.Receipt
-	24, // 7: counterfoil.v1.GetAttemptResponse.attempt:type_name -> counterfoil.v1.Attempt
-	25, // 8: counterfoil.v1.ListAttemptsResponse.attempts:type_name -> counterfoil.v1.AttemptSummary
-	23, // 9: counterfoil.v1.GetReceiptResponse.receipt:type_name -> counterfoil.v1.Receipt
-	23, // 10: counterfoil.v1.ListReceiptsResponse.receipts:type_name -> counterfoil.v1.Receipt
-	0,  // 11: counterfoil.v1.LedgerService.Begin:input_type -> counterfoil.v1.BeginRequest
-	2,  // 12: counterfoil.v1.LedgerService.Append:input_type -> counterfoil.v1.AppendRequest
-	5,  // 13: counterfoil.v1.LedgerService.GetAttempt:input_type -> counterfoil.v1.GetAttemptRequest
-	7,  // 14: counterfoil.v1.LedgerService.ListAttempts:input_type -> counterfoil.v1.ListAttemptsRequest
-	9,  // 15: counterfoil.v1.LedgerService.GetReceipt:input_type -> counterfoil.v1.GetReceiptRequest
-	11, // 16: counterfoil.v1.LedgerService.ListReceipts:input_type -> counterfoil.v1.ListReceiptsRequest
-	13, // 17: counterfoil.v1.LedgerService.ExportBundle:input_type -> counterfoil.v1.ExportBundleRequest
-	15, // 18: counterfoil.v1.LedgerService.GetTrust:input_type -> counterfoil.v1.GetTrustRequest
-	17, // 19: counterfoil.v1.LedgerService.StreamEvents:input_type -> counterfoil.v1.StreamEventsRequest
-	1,  // 20: counterfoil.v1.LedgerService.Begin:output_type -> counterfoil.v1.BeginResponse
-	4,  // 21: counterfoil.v1.LedgerService.Append:output_type -> counterfoil.v1.AppendResponse
-	6,  // 22: counterfoil.v1.LedgerService.GetAttempt:output_type -> counterfoil.v1.GetAttemptResponse
-	8,  // 23: counterfoil.v1.LedgerService.ListAttempts:output_type -> counterfoil.v1.ListAttemptsResponse
-	10, // 24: counterfoil.v1.LedgerService.GetReceipt:output_type -> counterfoil.v1.GetReceiptResponse
-	12, // 25: counterfoil.v1.LedgerService.ListReceipts:output_type -> counterfoil.v1.ListReceiptsResponse
-	14, // 26: counterfoil.v1.LedgerService.ExportBundle:output_type -> counterfoil.v1.ExportBundleResponse
-	16, // 27: counterfoil.v1.LedgerService.GetTrust:output_type -> counterfoil.v1.GetTrustResponse
-	18, // 28: counterfoil.v1.LedgerService.StreamEvents:output_type -> counterfoil.v1.StreamEventsResponse
-	20, // [20:29] is the sub-list for method output_type
-	11, // [11:20] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	29, // 6: counterfoil.v1.AppendResponse.receipt:type_name -> counterfoil.v1.Receipt
+	30, // 7: counterfoil.v1.GetAttemptResponse.attempt:type_name -> counterfoil.v1.Attempt
+	31, // 8: counterfoil.v1.ListAttemptsResponse.attempts:type_name -> counterfoil.v1.AttemptSummary
+	29, // 9: counterfoil.v1.GetReceiptResponse.receipt:type_name -> counterfoil.v1.Receipt
+	29, // 10: counterfoil.v1.ListReceiptsResponse.receipts:type_name -> counterfoil.v1.Receipt
+	32, // 11: counterfoil.v1.ListParkedResponse.parked:type_name -> counterfoil.v1.ParkedLeaf
+	33, // 12: counterfoil.v1.GetStatusResponse.status:type_name -> counterfoil.v1.Status
+	0,  // 13: counterfoil.v1.LedgerService.Begin:input_type -> counterfoil.v1.BeginRequest
+	2,  // 14: counterfoil.v1.LedgerService.Append:input_type -> counterfoil.v1.AppendRequest
+	5,  // 15: counterfoil.v1.LedgerService.GetAttempt:input_type -> counterfoil.v1.GetAttemptRequest
+	7,  // 16: counterfoil.v1.LedgerService.ListAttempts:input_type -> counterfoil.v1.ListAttemptsRequest
+	9,  // 17: counterfoil.v1.LedgerService.GetReceipt:input_type -> counterfoil.v1.GetReceiptRequest
+	11, // 18: counterfoil.v1.LedgerService.ListReceipts:input_type -> counterfoil.v1.ListReceiptsRequest
+	13, // 19: counterfoil.v1.LedgerService.ExportBundle:input_type -> counterfoil.v1.ExportBundleRequest
+	15, // 20: counterfoil.v1.LedgerService.GetTlogProof:input_type -> counterfoil.v1.GetTlogProofRequest
+	17, // 21: counterfoil.v1.LedgerService.ListParked:input_type -> counterfoil.v1.ListParkedRequest
+	19, // 22: counterfoil.v1.LedgerService.GetStatus:input_type -> counterfoil.v1.GetStatusRequest
+	21, // 23: counterfoil.v1.LedgerService.GetTrust:input_type -> counterfoil.v1.GetTrustRequest
+	23, // 24: counterfoil.v1.LedgerService.StreamEvents:input_type -> counterfoil.v1.StreamEventsRequest
+	1,  // 25: counterfoil.v1.LedgerService.Begin:output_type -> counterfoil.v1.BeginResponse
+	4,  // 26: counterfoil.v1.LedgerService.Append:output_type -> counterfoil.v1.AppendResponse
+	6,  // 27: counterfoil.v1.LedgerService.GetAttempt:output_type -> counterfoil.v1.GetAttemptResponse
+	8,  // 28: counterfoil.v1.LedgerService.ListAttempts:output_type -> counterfoil.v1.ListAttemptsResponse
+	10, // 29: counterfoil.v1.LedgerService.GetReceipt:output_type -> counterfoil.v1.GetReceiptResponse
+	12, // 30: counterfoil.v1.LedgerService.ListReceipts:output_type -> counterfoil.v1.ListReceiptsResponse
+	14, // 31: counterfoil.v1.LedgerService.ExportBundle:output_type -> counterfoil.v1.ExportBundleResponse
+	16, // 32: counterfoil.v1.LedgerService.GetTlogProof:output_type -> counterfoil.v1.GetTlogProofResponse
+	18, // 33: counterfoil.v1.LedgerService.ListParked:output_type -> counterfoil.v1.ListParkedResponse
+	20, // 34: counterfoil.v1.LedgerService.GetStatus:output_type -> counterfoil.v1.GetStatusResponse
+	22, // 35: counterfoil.v1.LedgerService.GetTrust:output_type -> counterfoil.v1.GetTrustResponse
+	24, // 36: counterfoil.v1.LedgerService.StreamEvents:output_type -> counterfoil.v1.StreamEventsResponse
+	25, // [25:37] is the sub-list for method output_type
+	13, // [13:25] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_ledger_service_proto_init() }
@@ -1646,6 +1983,7 @@ func file_counterfoil_v1_ledger_service_proto_init() {
 	file_counterfoil_v1_attempt_proto_init()
 	file_counterfoil_v1_event_proto_init()
 	file_counterfoil_v1_receipt_proto_init()
+	file_counterfoil_v1_status_proto_init()
 	file_counterfoil_v1_ledger_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*BeginRequest_PrivateInputJson)(nil),
 		(*BeginRequest_PrivateInputRaw)(nil),
@@ -1661,7 +1999,7 @@ func file_counterfoil_v1_ledger_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_ledger_service_proto_rawDesc), len(file_counterfoil_v1_ledger_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,9 @@ func TestSchemaHasTheMembersOfTheFormats(t *testing.T) {
 		{&v1.AttemptSummary{}, api.AttemptSummary{}},
 		{&v1.StreamEventsResponse{}, api.StreamedEvent{}},
 		{&v1.ErrorDetail{}, api.Error{}},
+		{&v1.Status{}, api.Status{}},
+		{&v1.Check{}, api.Check{}},
+		{&v1.ParkedLeaf{}, api.ParkedLeaf{}},
 	} {
 		name := string(p.message.ProtoReflect().Descriptor().Name())
 		if diff := cmp.Diff(members(reflect.TypeOf(p.format)), fields(p.message)); diff != "" {

@@ -52,6 +52,14 @@ const (
 	// LedgerServiceExportBundleProcedure is the fully-qualified name of the LedgerService's
 	// ExportBundle RPC.
 	LedgerServiceExportBundleProcedure = "/counterfoil.v1.LedgerService/ExportBundle"
+	// LedgerServiceGetTlogProofProcedure is the fully-qualified name of the LedgerService's
+	// GetTlogProof RPC.
+	LedgerServiceGetTlogProofProcedure = "/counterfoil.v1.LedgerService/GetTlogProof"
+	// LedgerServiceListParkedProcedure is the fully-qualified name of the LedgerService's ListParked
+	// RPC.
+	LedgerServiceListParkedProcedure = "/counterfoil.v1.LedgerService/ListParked"
+	// LedgerServiceGetStatusProcedure is the fully-qualified name of the LedgerService's GetStatus RPC.
+	LedgerServiceGetStatusProcedure = "/counterfoil.v1.LedgerService/GetStatus"
 	// LedgerServiceGetTrustProcedure is the fully-qualified name of the LedgerService's GetTrust RPC.
 	LedgerServiceGetTrustProcedure = "/counterfoil.v1.LedgerService/GetTrust"
 	// LedgerServiceStreamEventsProcedure is the fully-qualified name of the LedgerService's
@@ -78,6 +86,12 @@ type LedgerServiceClient interface {
 	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// ExportBundle returns the bundle of one or more attempts.
 	ExportBundle(context.Context, *v1.ExportBundleRequest) (*v1.ExportBundleResponse, error)
+	// GetTlogProof returns the C2SP tlog-proof of one event.
+	GetTlogProof(context.Context, *v1.GetTlogProofRequest) (*v1.GetTlogProofResponse, error)
+	// ListParked lists leaves that no view counts, in order of leaf index.
+	ListParked(context.Context, *v1.ListParkedRequest) (*v1.ListParkedResponse, error)
+	// GetStatus returns what the ledger knows of itself.
+	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 	// GetTrust returns the trust file. A verifier must get it, or at least compare
 	// it, by a way that it trusts. Public.
 	GetTrust(context.Context, *v1.GetTrustRequest) (*v1.GetTrustResponse, error)
@@ -144,6 +158,27 @@ func NewLedgerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getTlogProof: connect.NewClient[v1.GetTlogProofRequest, v1.GetTlogProofResponse](
+			httpClient,
+			baseURL+LedgerServiceGetTlogProofProcedure,
+			connect.WithSchema(ledgerServiceMethods.ByName("GetTlogProof")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listParked: connect.NewClient[v1.ListParkedRequest, v1.ListParkedResponse](
+			httpClient,
+			baseURL+LedgerServiceListParkedProcedure,
+			connect.WithSchema(ledgerServiceMethods.ByName("ListParked")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getStatus: connect.NewClient[v1.GetStatusRequest, v1.GetStatusResponse](
+			httpClient,
+			baseURL+LedgerServiceGetStatusProcedure,
+			connect.WithSchema(ledgerServiceMethods.ByName("GetStatus")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		getTrust: connect.NewClient[v1.GetTrustRequest, v1.GetTrustResponse](
 			httpClient,
 			baseURL+LedgerServiceGetTrustProcedure,
@@ -170,6 +205,9 @@ type ledgerServiceClient struct {
 	getReceipt   *connect.Client[v1.GetReceiptRequest, v1.GetReceiptResponse]
 	listReceipts *connect.Client[v1.ListReceiptsRequest, v1.ListReceiptsResponse]
 	exportBundle *connect.Client[v1.ExportBundleRequest, v1.ExportBundleResponse]
+	getTlogProof *connect.Client[v1.GetTlogProofRequest, v1.GetTlogProofResponse]
+	listParked   *connect.Client[v1.ListParkedRequest, v1.ListParkedResponse]
+	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
 	getTrust     *connect.Client[v1.GetTrustRequest, v1.GetTrustResponse]
 	streamEvents *connect.Client[v1.StreamEventsRequest, v1.StreamEventsResponse]
 }
@@ -237,6 +275,33 @@ func (c *ledgerServiceClient) ExportBundle(ctx context.Context, req *v1.ExportBu
 	return nil, err
 }
 
+// GetTlogProof calls counterfoil.v1.LedgerService.GetTlogProof.
+func (c *ledgerServiceClient) GetTlogProof(ctx context.Context, req *v1.GetTlogProofRequest) (*v1.GetTlogProofResponse, error) {
+	response, err := c.getTlogProof.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListParked calls counterfoil.v1.LedgerService.ListParked.
+func (c *ledgerServiceClient) ListParked(ctx context.Context, req *v1.ListParkedRequest) (*v1.ListParkedResponse, error) {
+	response, err := c.listParked.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetStatus calls counterfoil.v1.LedgerService.GetStatus.
+func (c *ledgerServiceClient) GetStatus(ctx context.Context, req *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	response, err := c.getStatus.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetTrust calls counterfoil.v1.LedgerService.GetTrust.
 func (c *ledgerServiceClient) GetTrust(ctx context.Context, req *v1.GetTrustRequest) (*v1.GetTrustResponse, error) {
 	response, err := c.getTrust.CallUnary(ctx, connect.NewRequest(req))
@@ -270,6 +335,12 @@ type LedgerServiceHandler interface {
 	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// ExportBundle returns the bundle of one or more attempts.
 	ExportBundle(context.Context, *v1.ExportBundleRequest) (*v1.ExportBundleResponse, error)
+	// GetTlogProof returns the C2SP tlog-proof of one event.
+	GetTlogProof(context.Context, *v1.GetTlogProofRequest) (*v1.GetTlogProofResponse, error)
+	// ListParked lists leaves that no view counts, in order of leaf index.
+	ListParked(context.Context, *v1.ListParkedRequest) (*v1.ListParkedResponse, error)
+	// GetStatus returns what the ledger knows of itself.
+	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 	// GetTrust returns the trust file. A verifier must get it, or at least compare
 	// it, by a way that it trusts. Public.
 	GetTrust(context.Context, *v1.GetTrustRequest) (*v1.GetTrustResponse, error)
@@ -332,6 +403,27 @@ func NewLedgerServiceHandler(svc LedgerServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	ledgerServiceGetTlogProofHandler := connect.NewUnaryHandlerSimple(
+		LedgerServiceGetTlogProofProcedure,
+		svc.GetTlogProof,
+		connect.WithSchema(ledgerServiceMethods.ByName("GetTlogProof")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	ledgerServiceListParkedHandler := connect.NewUnaryHandlerSimple(
+		LedgerServiceListParkedProcedure,
+		svc.ListParked,
+		connect.WithSchema(ledgerServiceMethods.ByName("ListParked")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	ledgerServiceGetStatusHandler := connect.NewUnaryHandlerSimple(
+		LedgerServiceGetStatusProcedure,
+		svc.GetStatus,
+		connect.WithSchema(ledgerServiceMethods.ByName("GetStatus")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	ledgerServiceGetTrustHandler := connect.NewUnaryHandlerSimple(
 		LedgerServiceGetTrustProcedure,
 		svc.GetTrust,
@@ -362,6 +454,12 @@ func NewLedgerServiceHandler(svc LedgerServiceHandler, opts ...connect.HandlerOp
 			ledgerServiceListReceiptsHandler.ServeHTTP(w, r)
 		case LedgerServiceExportBundleProcedure:
 			ledgerServiceExportBundleHandler.ServeHTTP(w, r)
+		case LedgerServiceGetTlogProofProcedure:
+			ledgerServiceGetTlogProofHandler.ServeHTTP(w, r)
+		case LedgerServiceListParkedProcedure:
+			ledgerServiceListParkedHandler.ServeHTTP(w, r)
+		case LedgerServiceGetStatusProcedure:
+			ledgerServiceGetStatusHandler.ServeHTTP(w, r)
 		case LedgerServiceGetTrustProcedure:
 			ledgerServiceGetTrustHandler.ServeHTTP(w, r)
 		case LedgerServiceStreamEventsProcedure:
@@ -401,6 +499,18 @@ func (UnimplementedLedgerServiceHandler) ListReceipts(context.Context, *v1.ListR
 
 func (UnimplementedLedgerServiceHandler) ExportBundle(context.Context, *v1.ExportBundleRequest) (*v1.ExportBundleResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("counterfoil.v1.LedgerService.ExportBundle is not implemented"))
+}
+
+func (UnimplementedLedgerServiceHandler) GetTlogProof(context.Context, *v1.GetTlogProofRequest) (*v1.GetTlogProofResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("counterfoil.v1.LedgerService.GetTlogProof is not implemented"))
+}
+
+func (UnimplementedLedgerServiceHandler) ListParked(context.Context, *v1.ListParkedRequest) (*v1.ListParkedResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("counterfoil.v1.LedgerService.ListParked is not implemented"))
+}
+
+func (UnimplementedLedgerServiceHandler) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("counterfoil.v1.LedgerService.GetStatus is not implemented"))
 }
 
 func (UnimplementedLedgerServiceHandler) GetTrust(context.Context, *v1.GetTrustRequest) (*v1.GetTrustResponse, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // Accounts of the embedded server. External consumers have one of their own, and
@@ -57,16 +58,34 @@ func addAccounts(o *server.Options, cfg *Config, password string) error {
 	for _, a := range o.Accounts {
 		switch a.Name {
 		case account:
-			o.Users = append(o.Users, &server.User{Username: ownUser, Password: password, Account: a})
+			hash, err := hashed(password)
+			if err != nil {
+				return err
+			}
+			o.Users = append(o.Users, &server.User{Username: ownUser, Password: hash, Account: a})
 		case readersAccount:
 			if cfg.ListenAddr == "" {
 				continue
 			}
-			o.Users = append(o.Users, &server.User{Username: cfg.ConsumerUser, Password: cfg.ConsumerToken, Account: a, Permissions: &server.Permissions{
+			hash, err := hashed(cfg.ConsumerToken)
+			if err != nil {
+				return err
+			}
+			o.Users = append(o.Users, &server.User{Username: cfg.ConsumerUser, Password: hash, Account: a, Permissions: &server.Permissions{
 				Publish:   &server.SubjectPermission{Allow: readable(cfg.Name)},
 				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
 			}})
 		}
 	}
 	return nil
+}
+
+// hashed is the form in which the server wants passwords. They are random and
+// long, so the cheapest cost is enough.
+func hashed(password string) (string, error) {
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		return "", fmt.Errorf("password of the embedded stream server: %w", err)
+	}
+	return string(h), nil
 }

@@ -39,26 +39,11 @@ func BenchmarkPublish(b *testing.B) {
 func BenchmarkTail(b *testing.B) {
 	s := open(b, testConfig(b.TempDir()))
 	body := bytes.Repeat([]byte("x"), 700)
-	var fs []*Future
+	w := s.window()
 	for i := range b.N {
-		f, err := s.pub.send(Msg{subject("tool_action", "attempt", i%256), body}, expectation{none: true})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if fs = append(fs, f); len(fs) == 4096 {
-			for _, f := range fs {
-				if _, err := f.Wait(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			fs = fs[:0]
-		}
+		must(b, w.put(b.Context(), Msg{subject("tool_action", "attempt", i%256), body}, uint64(i)+1))
 	}
-	for _, f := range fs {
-		if _, err := f.Wait(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
+	must(b, w.flush(b.Context()))
 	tail := s.Tail(b.Context(), 1)
 	b.ReportAllocs()
 	b.ResetTimer()

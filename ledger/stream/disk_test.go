@@ -68,6 +68,7 @@ func until(t testing.TB, what string, ok func() bool) {
 // can still be read, and service comes back by itself with all that was
 // acknowledged, also over a restart.
 func TestLOG14_DiskFull(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, "64m")
 	cfg := testConfig(filepath.Join(disk, "stream"))
 	cfg.AckTimeout = 2 * time.Second
@@ -148,6 +149,7 @@ func TestLOG14_DiskFull(t *testing.T) {
 // A start on a full disk is refused, and takes nothing away: the server alone
 // would delete a stream that it cannot open.
 func TestLOG14_StartOnFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, "64m")
 	dir := filepath.Join(disk, "stream")
 	all := makeLeaves(300, 50_000)
@@ -172,6 +174,7 @@ func TestLOG14_StartOnFullDisk(t *testing.T) {
 
 // A disk that fills up in a heal ends the heal, and the next one goes on.
 func TestLOG14_DiskFullDuringHeal(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, "64m")
 	cfg := testConfig(filepath.Join(disk, "stream"))
 	cfg.AckTimeout = time.Second

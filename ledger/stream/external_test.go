@@ -31,6 +31,7 @@ func freePort(t testing.TB) int {
 // message is there once, each tail gets each once, in order; health says no
 // meanwhile and yes again afterwards.
 func TestLOG14_QuietStop(t *testing.T) {
+	t.Parallel()
 	const messages = 1000
 	dir, port := t.TempDir(), freePort(t)
 	k := task{Name: "server", Dir: dir, Port: port}
@@ -120,6 +121,7 @@ func holds(t testing.TB, s *Stream, shard int, body string) (bool, error) {
 // An external server that comes back with an older store: noticed before
 // anything is published, and healed.
 func TestDUR_ExternalServerGoesBack(t *testing.T) {
+	t.Parallel()
 	all := makeLeaves(40, 50)
 	for _, tc := range []struct {
 		name   string
@@ -184,6 +186,7 @@ func TestDUR_ExternalServerGoesBack(t *testing.T) {
 // A cluster of three: one filter string, so that races are decided also between
 // writes in flight; and the loss of a leader loses nothing.
 func TestLOG03_Cluster(t *testing.T) {
+	t.Parallel()
 	servers := make([]*server.Server, 3)
 	ports := []int{freePort(t), freePort(t), freePort(t)}
 	var routes []*url.URL

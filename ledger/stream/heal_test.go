@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,6 +69,32 @@ func filled(t testing.TB, l leaves) string {
 	}
 	fill(t, s, l)
 	closeStream(t, s)
+	return dir
+}
+
+// bigLeaves fill three blocks.
+var bigLeaves = makeLeaves(300, bigBody)
+
+// bigStore holds bigLeaves; made once.
+var bigStore struct {
+	once sync.Once
+	dir  string
+}
+
+// filledBig is filled for bigLeaves, by a copy.
+func filledBig(t testing.TB) string {
+	t.Helper()
+	bigStore.once.Do(func() {
+		dir, err := os.MkdirTemp("", "counterfoil-stream-test-")
+		must(t, err)
+		s, err := Open(t.Context(), testConfig(dir))
+		must(t, err)
+		fill(t, s, bigLeaves)
+		closeStream(t, s)
+		bigStore.dir = dir
+	})
+	dir := filepath.Join(t.TempDir(), "stream")
+	must(t, os.CopyFS(dir, os.DirFS(bigStore.dir)))
 	return dir
 }
 
@@ -156,7 +183,7 @@ func count(from, to uint64) Sequences {
 // healed from a log that holds the first `logged` of its `stored` messages.
 func TestDUR_StreamHealsFromRealDamage(t *testing.T) {
 	const stored, logged = 300, 250
-	all := makeLeaves(stored, bigBody)
+	all := bigLeaves
 	for _, tc := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)
@@ -280,7 +307,7 @@ func TestDUR_StreamHealsFromRealDamage(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := filled(t, all)
+			dir := filledBig(t)
 			tc.damage(t, dir)
 			s := open(t, testConfig(dir))
 			aside := filepath.Join(t.TempDir(), "aside")
@@ -376,7 +403,7 @@ func TestDUR_StreamRestoredFromOlderCopy(t *testing.T) {
 // A difference between log and stream stops everything and changes nothing,
 // whatever else is wrong with the stream.
 func TestDUR_StreamAndLogDisagree(t *testing.T) {
-	all := makeLeaves(300, bigBody)
+	all := bigLeaves
 	for _, tc := range []struct {
 		name   string
 		index  int
@@ -389,7 +416,7 @@ func TestDUR_StreamAndLogDisagree(t *testing.T) {
 		{"with a hole", 3, 300, func(t *testing.T, dir string) { must(t, os.Remove(blocks(t, dir)[1])) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := filled(t, all)
+			dir := filledBig(t)
 			if tc.damage != nil {
 				tc.damage(t, dir)
 			}
@@ -455,8 +482,8 @@ func TestDUR_CompareIsBounded(t *testing.T) {
 // Chains decides which unlogged messages are kept; what it refuses stays in the
 // file, is listed, and is noted before it could be forgotten.
 func TestLOG13_RebuildAsksChains(t *testing.T) {
-	all := makeLeaves(300, bigBody)
-	dir := filled(t, all)
+	all := bigLeaves
+	dir := filledBig(t)
 	must(t, os.Remove(blocks(t, dir)[0]))
 	s := open(t, testConfig(dir))
 	cfg := healConfig(all[:290], t.TempDir())
@@ -497,8 +524,8 @@ func TestLOG13_RebuildAsksChains(t *testing.T) {
 
 // Trouble of the one who judges is no refusal.
 func TestLOG13_NotJudgedEndsHeal(t *testing.T) {
-	all := makeLeaves(300, bigBody)
-	dir := filled(t, all)
+	all := bigLeaves
+	dir := filledBig(t)
 	must(t, os.Remove(blocks(t, dir)[0]))
 	s := open(t, testConfig(dir))
 	cfg := healConfig(all[:290], t.TempDir())

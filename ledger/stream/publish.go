@@ -52,7 +52,7 @@ func (s *Stream) PublishAsync(m Msg, filter string, expectLast uint64) (*Future,
 	if err := s.gate.check(); err != nil {
 		return nil, err
 	}
-	return s.pub.send(m, expectation{filter: filter, last: expectLast})
+	return s.pub.send(m, expectation{filter: filter, last: expectLast}, time.Now().Add(s.cfg.AckTimeout))
 }
 
 // expectation of a publish: the last sequence under a filter, or of the whole
@@ -121,11 +121,10 @@ func (f *Future) Wait(ctx context.Context) (uint64, error) {
 			return 0, unavailable("publish to "+f.msg.Subject, busy)
 		}
 		pause = min(2*pause, 100*time.Millisecond)
-		again, err := f.p.send(f.msg, f.expect)
+		again, err := f.p.send(f.msg, f.expect, f.until)
 		if err != nil {
 			return 0, err
 		}
-		again.until = f.until
 		f = again
 	}
 }
@@ -165,11 +164,11 @@ func (p *publisher) start() error {
 	return nil
 }
 
-func (p *publisher) send(m Msg, e expectation) (*Future, error) {
+func (p *publisher) send(m Msg, e expectation, until time.Time) (*Future, error) {
 	if err := p.s.checked(); err != nil {
 		return nil, err
 	}
-	f := &Future{p: p, msg: m, expect: e, seen: p.s.seen.Load(), until: time.Now().Add(p.s.cfg.AckTimeout), done: make(chan struct{})}
+	f := &Future{p: p, msg: m, expect: e, seen: p.s.seen.Load(), until: until, done: make(chan struct{})}
 	p.mu.Lock()
 	p.next++
 	f.token = p.next

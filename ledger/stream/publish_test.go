@@ -194,7 +194,10 @@ func TestLOG03_UnansweredMayBeStored(t *testing.T) {
 	s := open(t, testConfig(t.TempDir()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	good := s.pub.prefix
+	s.pub.prefix = "nobody." // the answer goes astray
 	_, err := s.Publish(ctx, Msg{subject("a", "b", 1), []byte("x")}, filter(1), 0)
+	s.pub.prefix = good
 	if !errors.Is(err, ErrUnanswered) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -206,6 +209,7 @@ func TestLOG03_UnansweredMayBeStored(t *testing.T) {
 
 // What has no answer in time, or when the stream closes, ends unanswered.
 func TestLOG03_SilenceEndsUnanswered(t *testing.T) {
+	t.Parallel()
 	url, nc := external(t, t.TempDir())
 	cfg := urlConfig(url)
 	cfg.AckTimeout = 300 * time.Millisecond

@@ -14,7 +14,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if bigStore.dir != "" {
+			_ = os.RemoveAll(bigStore.dir)
+		}
+		os.Exit(code)
+	}))
 }
 
 func testConfig(dir string) Config {

@@ -212,7 +212,6 @@ func TestLOG14_TailAndPublishersSurviveRestarts(t *testing.T) {
 
 // A hole is an error with its bounds, and stays one.
 func TestLOG13_TailReportsHoles(t *testing.T) {
-	all := makeLeaves(300, bigBody)
 	for _, tc := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)
@@ -233,7 +232,7 @@ func TestLOG13_TailReportsHoles(t *testing.T) {
 		}, 1, 140, GapError{141, 141}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir := filled(t, all)
+			dir := filledBig(t)
 			tc.damage(t, dir)
 			s := open(t, testConfig(dir))
 			tail := s.Tail(t.Context(), tc.from)

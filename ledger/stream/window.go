@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // windowMax is how many publishes of a window wait for their answers at once;
@@ -39,7 +40,7 @@ func (w *window) put(ctx context.Context, m Msg, seq uint64) error {
 	if err := checkSubject(m.Subject, false); err != nil {
 		return err
 	}
-	f, err := w.s.pub.send(m, e)
+	f, err := w.s.pub.send(m, e, time.Now().Add(w.s.cfg.AckTimeout))
 	if err != nil {
 		return err
 	}

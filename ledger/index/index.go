@@ -37,7 +37,7 @@ const (
 	// flushEvery bounds how long a row stays in memory only.
 	flushEvery = 100 * time.Millisecond
 	// flushBytes bounds the dirty rows before a flush; it stays far below the
-	// transaction limit of a 16 MiB memtable (15 %).
+	// transaction limit of an 8 MiB memtable (15 %).
 	flushBytes = 512 << 10
 	// nextMax is how many messages are taken from the stream at once.
 	nextMax = 512
@@ -154,7 +154,7 @@ func openOnce(cfg Config) (_ *Index, err error) {
 	}()
 	opts := badger.DefaultOptions(cfg.Dir).
 		WithLogger(nil).
-		WithMemTableSize(16 << 20).WithNumMemtables(2).
+		WithMemTableSize(8 << 20).WithNumMemtables(2).
 		WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(6).
 		WithNumCompactors(2).
 		WithBlockCacheSize(16 << 20).WithIndexCacheSize(16 << 20).

@@ -192,7 +192,7 @@ func parseItem(line []byte) *work {
 	w := &work{}
 	switch {
 	case (len(raw.Begin) > 0) == (len(raw.Append) > 0):
-		w.err = invalid("", "", "a batch item has either begin or append")
+		w.err = invalid("", `send lines like {"begin":{…}} or {"append":{…}}`, "a batch item has either begin or append")
 	case len(raw.Begin) > 0:
 		w.begin, w.err = intake.ParseBegin(raw.Begin)
 	default:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"counterfoil/ledger/tiles"
@@ -18,6 +19,9 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimPrefix(r.URL.Path, "/log/")
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
+	if r.URL.RawPath != "" { // an escape where none is needed: caches would keep a second copy
+		return notFound("not a resource of a tiled log: its path has escapes", "write the path without %")
+	}
 	if name == "checkpoint" {
 		cp, err := s.cfg.Checkpoint()
 		if err != nil {
@@ -28,6 +32,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 		}
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Length", strconv.Itoa(len(cp)))
 		_, _ = w.Write(cp) // the client is gone if this fails
 		return nil
 	}
@@ -48,7 +53,8 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	}
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(b) // the client is gone if this fails
+	h.Set("Content-Length", strconv.Itoa(len(b))) // for HEAD too
+	_, _ = w.Write(b)                             // the client is gone if this fails
 	return nil
 }
 

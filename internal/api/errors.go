@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -110,9 +112,42 @@ func toError(err error) (out *Error, internal bool) {
 func (s *Server) Explain(call string, err error) *Error {
 	e, internal := toError(err)
 	if internal {
-		s.cfg.Logger.Error("request failed", "call", call, "error", err)
+		if n, ok := s.failures.tell(e.Code+" "+e.Reason, s.cfg.Now()); ok {
+			s.cfg.Logger.Error("request failed", "call", call, "error", err, "unsaid", n)
+		}
 	}
 	return e
+}
+
+// failures thins out the log: of failures of one kind one a second is told, with
+// the number of those that were not. Callers who try again all the time must not
+// fill the disk that is full.
+type failures struct {
+	mu    sync.Mutex
+	kinds map[string]*failure
+}
+
+type failure struct {
+	told   time.Time
+	unsaid int
+}
+
+func (f *failures) tell(kind string, now time.Time) (unsaid int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := f.kinds[kind]
+	if k == nil {
+		if f.kinds == nil {
+			f.kinds = map[string]*failure{}
+		}
+		k = &failure{}
+		f.kinds[kind] = k // kinds are codes and reasons of ours, so few
+	} else if d := now.Sub(k.told); d >= 0 && d < time.Second {
+		k.unsaid++
+		return 0, false
+	}
+	unsaid, k.told, k.unsaid = k.unsaid, now, 0
+	return unsaid, true
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -81,6 +81,7 @@ type Config struct {
 
 // Server is an http.Handler.
 type Server struct {
+	failures failures
 	cfg   Config
 	token [sha256.Size]byte
 	mux   *http.ServeMux

@@ -150,10 +150,7 @@ func (s *Server) batchAnswer(r *http.Request, line int, it *work, stage string, 
 		}
 		err = perr
 	}
-	e, internal := toError(err)
-	if internal {
-		s.cfg.Logger.Error("batch item failed", "line", line, "error", err)
-	}
+	e := s.Explain("batch line "+itoa(int64(line)), err)
 	return &batchAnswer{Line: line, Status: e.status, Error: e}
 }
 

@@ -81,11 +81,12 @@ type Config struct {
 
 // Server is an http.Handler.
 type Server struct {
-	failures failures
 	cfg   Config
 	token [sha256.Size]byte
 	mux   *http.ServeMux
 	also  map[string]Procedure // by path; complete before the first request
+
+	failures failures
 
 	ending    chan struct{} // closed by EndStreams
 	endingOne sync.Once

@@ -166,6 +166,9 @@ func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) 
 	out := &Attempts{SchemaVersion: AttemptsSchema, TreeSize: ans.TreeSize, NextPageToken: ans.Next, Attempts: []*AttemptSummary{}}
 	for i := range ans.Attempts {
 		a := &ans.Attempts[i]
+		if err := s.checkAttempt(ctx, a.ID); err != nil {
+			return nil, viewError(err)
+		}
 		out.Attempts = append(out.Attempts, &AttemptSummary{
 			AttemptID: a.ID, State: a.State, Outcome: a.Outcome, Reconciliation: a.Reconciliation, Reversal: a.Reversal, Review: a.Review,
 			InDoubt: a.InDoubt, Corrected: a.Corrected, Revision: a.Revision, Subject: event.Subject{Kind: a.First.Kind, ID: a.First.Subject},
@@ -174,6 +177,18 @@ func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) 
 		})
 	}
 	return out, nil
+}
+
+// checkAttempt compares the rows of an attempt with its leaves, and its state
+// with what they fold to, so that no list shows a row that was tampered with
+// (LOG-15).
+func (s *Server) checkAttempt(ctx context.Context, id string) error {
+	ans, err := s.cfg.Views.Attempt(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.cfg.Views.LoadAttempt(ctx, ans)
+	return err
 }
 
 func (s *Server) listReceipts(w http.ResponseWriter, r *http.Request) error {

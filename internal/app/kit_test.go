@@ -2,9 +2,12 @@ package app_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"counterfoil/internal/app"
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
 )
@@ -228,3 +232,10 @@ func readFile(t testing.TB, path string) string {
 	}
 	return string(b)
 }
+
+// startable fills in what every configuration needs.
+func startable(c *app.Config) {
+	c.Logger, c.Random, c.Now = slog.New(slog.DiscardHandler), rand.Reader, time.Now
+}
+
+func jsonLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, nil)) }

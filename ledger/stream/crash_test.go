@@ -117,6 +117,29 @@ func TestDUR_RefillSurvivesCrash(t *testing.T) {
 	mustHold(t, s, all)
 }
 
+// Messages that were set aside and have become leaves since have their place.
+func TestDUR_RebuildAfterTheLogGrew(t *testing.T) {
+	dir := filledBig(t)
+	must(t, os.Remove(blocks(t, dir)[0]))
+	aside := t.TempDir()
+	s := open(t, testConfig(dir))
+	s.hook = func(step string) error {
+		if step == "delete" {
+			return errCrash
+		}
+		return nil
+	}
+	if _, err := s.Heal(t.Context(), healConfig(bigLeaves[:270], aside)); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	s.hook = nil
+	r := mustHeal(t, s, healConfig(bigLeaves[:280], aside))
+	if r.Republished != 280 || r.Reappended != 20 || r.Announce() {
+		t.Errorf("report %+v", r)
+	}
+	mustHold(t, s, bigLeaves)
+}
+
 // A journal that does not fit is never ignored.
 func TestDUR_JournalMustFit(t *testing.T) {
 	all := bigLeaves

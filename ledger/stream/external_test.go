@@ -38,7 +38,7 @@ func TestLOG14_QuietStop(t *testing.T) {
 	srv := run(t, k)
 	addr := srv.line(t)
 	cfg := urlConfig("nats://" + addr)
-	cfg.AckTimeout = 2 * time.Second
+	cfg.AckTimeout = 10 * time.Minute // the end of the connection tells, not time
 	s := open(t, cfg)
 	tail := s.Tail(t.Context(), 1)
 

@@ -570,6 +570,15 @@ func TestDUR_HealNoticesAnotherPublisher(t *testing.T) {
 	if _, err := s.Heal(t.Context(), healConfig(makeLeaves(100, 20), t.TempDir())); err == nil {
 		t.Error("heal did not notice")
 	}
+	// No leaf was stored at a place that is not its own.
+	st, err := s.State(t.Context())
+	must(t, err)
+	must(t, s.scan(t.Context(), 1, st.Last, func(seq uint64, m *Message) error {
+		if string(m.Body) != "foreign" && string(m.Body) != string(leaf(int(seq-1), 20)) {
+			return fmt.Errorf("message %d is %q", seq, m.Body)
+		}
+		return nil
+	}))
 }
 
 // Heal refuses publishes while it runs.

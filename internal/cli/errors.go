@@ -73,7 +73,7 @@ func (c *cli) report(err error) int {
 		doc.Code, doc.Message = "interrupted", err.Error()
 	}
 	message := strings.ReplaceAll(err.Error(), "\n", "; ") // of joined errors
-	if hint == "" { // libraries of this project put theirs at the end
+	if hint == "" {                                        // libraries of this project put theirs at the end
 		if m, h, ok := strings.Cut(message, " (hint: "); ok && strings.HasSuffix(h, ")") && !strings.Contains(h, " (hint: ") {
 			message, hint = m, strings.TrimSuffix(h, ")")
 			if doc != refusal {

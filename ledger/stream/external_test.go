@@ -245,7 +245,9 @@ func TestLOG03_Cluster(t *testing.T) {
 						}
 					case errors.As(err, &wrong):
 						if last = wrong.Last; last == 0 {
-							last, err = in.LastSeq(t.Context(), filter(shard))
+							if last, err = in.LastSeq(t.Context(), filter(shard)); err != nil {
+								in.pause(t.Context(), 5*time.Millisecond) // the next publish asks again
+							}
 						}
 					case errors.Is(err, ErrUnanswered), errors.Is(err, ErrUnavailable):
 						in.pause(t.Context(), 5*time.Millisecond)

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"counterfoil/witness/server"
+	"counterfoil/witness/state"
+)
+
+// drainLimit bounds how long a stop waits for requests in flight.
+const drainLimit = 20 * time.Second
+
+type serveFlags struct {
+	listen, keyFile, state, guard, logs, level string
+	allowRemote                                bool
+}
+
+// ready is the line that serve prints.
+type ready struct {
+	Listening string `json:"listening"` // submission and monitoring prefix
+	Name      string `json:"name"`
+	VKey      string `json:"vkey"`
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a witness",
+		Long: `serve answers add-checkpoint and serves the latest cosigned checkpoints until it is told to
+stop (SIGINT or SIGTERM; a second one ends it at once). When requests are answered it
+prints one JSON line {"listening","name","vkey"}. Logs are JSON lines on stderr.
+
+The log list has the format logs/v0. Its logs are added to the state; none is ever
+changed or removed by a list. SIGHUP reads it again.
+
+The state belongs to the key, for ever: never run one key on two states, and never
+restore the state from a backup. The start refuses what it can notice of that.`,
+		Example: `  counterfoil-witness serve --key-file witness.key --state witness-state --logs logs.txt
+  counterfoil-witness serve --key-file k --state /var/lib/witness --guard /mnt/other/guard --logs logs.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := p.logger(f.level)
+			if err != nil {
+				return err
+			}
+			if err := checkAddress(f.listen, f.allowRemote); err != nil {
+				return usageError{err}
+			}
+			return p.serve(cmd.Context(), f, log)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8481", "address; port 0 chooses one")
+	fs.StringVar(&f.keyFile, "key-file", "", "key of the witness, from keygen")
+	fs.StringVar(&f.state, "state", "", "state directory; made at first start")
+	fs.StringVar(&f.guard, "guard", "", "directory of the high-water mark, best on another disk (default: guard in the state directory)")
+	fs.StringVar(&f.logs, "logs", "", "list of the logs to cosign, logs/v0")
+	fs.BoolVar(&f.allowRemote, "allow-remote", false, "admit an address that is not loopback, behind something that encrypts")
+	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+	require(cmd, "key-file", "state", "logs")
+	return cmd
+}
+
+// checkAddress refuses addresses beyond this machine unless they are asked for.
+func checkAddress(addr string, remote bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen address %q: %w", addr, err)
+	}
+	ip := net.ParseIP(host)
+	if remote || host == "localhost" || (ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return fmt.Errorf("listen address %q is not a loopback address (hint: --allow-remote, behind something that encrypts)", addr)
+}
+
+func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (err error) {
+	key, err := server.LoadKey(f.keyFile)
+	if err != nil {
+		return err
+	}
+	list, err := readList(f.logs)
+	if err != nil {
+		return err
+	}
+	store, err := state.Open(state.Config{Dir: f.state, GuardDir: f.guard, Marker: f.keyFile + ".state", Witness: key.Verifier(), Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := importList(store, f.logs, list, log); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w (hint: --listen 127.0.0.1:0 for any free port)", err)
+	}
+	handler := server.New(server.Config{Store: store, Key: key, Now: time.Now, Logger: log})
+	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	ended := make(chan error, 1)
+	go func() { ended <- hs.Serve(ln) }()
+
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	line, err := json.Marshal(ready{"http://" + ln.Addr().String(), key.Verifier().Name, key.Verifier().String()})
+	if err == nil {
+		err = p.print(append(line, '\n'))
+	}
+	log.Info("the witness is ready", "listening", ln.Addr().String(), "name", key.Verifier().Name, "logs", len(store.Origins()), "evidence", store.EvidenceCount())
+	for err == nil {
+		select {
+		case <-hup:
+			// A list that cannot be read changes nothing; the witness goes on.
+			if list, lerr := readList(f.logs); lerr != nil {
+				log.Error("the log list was not read again", "why", lerr.Error())
+			} else if lerr := importList(store, f.logs, list, log); lerr != nil {
+				log.Error("the log list was not added", "why", lerr.Error())
+			}
+			continue
+		case <-ctx.Done():
+			log.Info("stopping")
+		case err = <-ended:
+		case <-store.Failed():
+			err = fmt.Errorf("%w: %w (hint: a new start repeats all checks; see the disk first)", state.ErrStopped, store.Err())
+		}
+		break
+	}
+	handler.Drain()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	if serr := hs.Shutdown(stop); serr != nil {
+		err = errors.Join(err, fmt.Errorf("requests in flight did not end within %s", drainLimit), hs.Close())
+	}
+	return err
+}
+
+func readList(path string) ([]state.Log, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the log list: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, state.MaxListBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the log list: %w", err)
+	}
+	list, err := state.ParseLogList(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+func importList(store *state.Store, path string, list []state.Log, log *slog.Logger) error {
+	done, err := store.Import(list)
+	if err != nil {
+		return err
+	}
+	log.Info("read the log list", "file", path, "added", done.Added, "known", done.Known)
+	for i, origin := range done.Ignored {
+		if i == 20 {
+			log.Warn("and more logs that differ", "count", len(done.Ignored)-i)
+			break
+		}
+		log.Warn("the list has another key or qpd for a known log: it stays as it is", "origin", origin)
+	}
+	return nil
+}

@@ -25,24 +25,36 @@ func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err 
 	case api.StageAccepted:
 		return nil
 	case api.StageLogged:
-		err = l.seq.Wait(ctx, leafIndex+1)
+		err = l.patiently(ctx, func(ctx context.Context) error { return l.seq.Wait(ctx, leafIndex+1) })
 	case api.StagePublished:
-		err = l.pub.Wait(ctx, leafIndex+1)
+		err = l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, leafIndex+1) })
 	default:
 		return fmt.Errorf("no stage %q", stage)
 	}
 	if l.observeStage != nil {
 		l.observeStage(stage, l.cfg.Now().Sub(start))
 	}
-	switch {
-	case errors.Is(err, sequencer.ErrStopped):
-		return errors.Join(&api.Unavailable{Reason: reasonLogUnavailable, Message: "the event is accepted and kept, but the log does not take it now"}, err)
-	case errors.Is(err, context.DeadlineExceeded):
-		if trouble := errors.Join(l.seq.Trouble(), l.pub.Trouble()); trouble != nil {
-			return errors.Join(&api.Unavailable{Reason: reasonLogUnavailable, Message: "the event is accepted and kept, but the log does not take it now"}, trouble)
-		}
-	}
 	return err
+}
+
+// troublePatience is how long a call waits for a log that is in trouble. Without
+// trouble it waits as long as its context lets it.
+const troublePatience = 3 * time.Second
+
+func (l *Ledger) patiently(ctx context.Context, wait func(context.Context) error) error {
+	for {
+		part, cancel := context.WithTimeout(ctx, troublePatience)
+		err := wait(part)
+		cancel()
+		trouble := errors.Join(l.seq.Trouble(), l.pub.Trouble())
+		switch {
+		case errors.Is(err, sequencer.ErrStopped), errors.Is(err, context.DeadlineExceeded) && trouble != nil:
+			return errors.Join(&api.Unavailable{Reason: reasonLogUnavailable, Message: "the event is accepted and kept, but the log does not take it now"}, err, trouble)
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			continue // slow, not broken
+		}
+		return err
+	}
 }
 
 // Place tells where a leaf stands now.

@@ -25,6 +25,7 @@ var racePackages = []string{
 	"ledger/tiles",     // cache shared by all readers
 	"ledger/index",     // follows the stream while intake asks
 	"ledger/vault",     // callers share a flush
+	"witness/...",      // parallel requests for one log, shared flushes
 	"projections/...",  // follower writes while queries read
 	"internal/api",     // every request is a goroutine
 	"internal/rpc",     // likewise, and streams

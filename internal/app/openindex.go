@@ -23,7 +23,7 @@ func (l *Ledger) openIndex(ctx context.Context) error {
 		return err
 	}
 	l.index = x
-	l.onClose(func(context.Context) error { return x.Close() })
+	l.onClose(bounded("index", x.Close))
 	seq, digest := x.Position()
 	if seq == 0 {
 		return nil

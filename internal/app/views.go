@@ -37,7 +37,7 @@ func (l *Ledger) openViews(context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.onClose(func(context.Context) error { return db.Close() })
+	l.onClose(bounded("views", db.Close))
 	f, err := follow.New(l.followConfig(db))
 	if err != nil {
 		return err

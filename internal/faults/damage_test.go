@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"counterfoil/internal/testkit/fsck"
@@ -189,5 +190,24 @@ func TestCaseTwoProcesses(t *testing.T) {
 	if _, ok := p.send("/v1/attempts", beginBody("still here")); !ok {
 		t.Error("the first process stopped serving")
 	}
+	p.stop()
+}
+
+// TestCaseStopWithoutViews takes the views away from a running ledger: it can
+// no longer write them, and still stops in bounded time.
+func TestCaseStopWithoutViews(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	got := &acks{all: map[string]receipt{}}
+	p := start(t, dir)
+	fill(t, p, "a", 5, got)
+	p.settled()
+	if err := os.RemoveAll(filepath.Join(dir, "views")); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, p, "b", 5, got)
+	p.kill(syscall.SIGTERM) // the test's own deadline is the bound
+	p = start(t, dir)
+	got.check(t, p)
 	p.stop()
 }

@@ -154,10 +154,32 @@ func New(cfg Config) *Server {
 	return s
 }
 
+// parameters are the query parameters of the calls under /v1/ that have none, or
+// one each; lists and the event stream check their own. One that is not known
+// would be ignored, and with a misspelt wait the stage that was asked for.
+var parameters = map[string][]string{
+	"POST /v1/attempts":                     {"wait"},
+	"POST /v1/attempts/{attemptId}/events":  {"wait"},
+	"POST /v1/events:batch":                 {"wait"},
+	"GET /v1/attempts/{attemptId}":          {},
+	"GET /v1/attempts/{attemptId}/bundle":   {},
+	"GET /v1/bundle":                        {"attempt"},
+	"GET /v1/receipts/{eventId}":            {},
+	"GET /v1/receipts/{eventId}/tlog-proof": {},
+	"GET /v1/status":                        {},
+}
+
 func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		start, rec := s.cfg.Now(), &recorder{ResponseWriter: w, status: http.StatusOK}
-		if err := h(rec, r); err != nil {
+		err := error(nil)
+		if names, checked := parameters[pattern]; checked {
+			err = known(r.URL.Query(), names...)
+		}
+		if err == nil {
+			err = h(rec, r)
+		}
+		if err != nil {
 			s.fail(rec, r, err)
 		}
 		if s.cfg.Observe != nil {
@@ -197,6 +219,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.Set("WWW-Authenticate", `Bearer realm="counterfoil"`)
 			err := &Error{Code: CodeUnauthorized, Message: "a bearer token is required", status: http.StatusUnauthorized,
 				Hint: "send the content of the token file in the data directory: Authorization: Bearer …"}
+			if r.Header.Get("Authorization") != "" {
+				err.Message = "this is not the ledger's bearer token"
+			}
 			if p, ok := s.also[r.URL.Path]; ok {
 				p.Refuse(w, r, err)
 				return
@@ -216,18 +241,20 @@ func (s *Server) authorised(r *http.Request) bool {
 	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
 }
 
-func (s *Server) unknown(_ http.ResponseWriter, r *http.Request) error {
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		if r.Method == m {
-			continue
-		}
 		probe := r.Clone(r.Context())
 		probe.Method = m
 		if _, pattern := s.mux.Handler(probe); pattern != "/" && pattern != "" {
-			return &Error{Code: CodeMethod, Message: r.Method + " is not served here", Hint: "use " + m, status: http.StatusMethodNotAllowed}
+			allowed = append(allowed, m)
 		}
 	}
-	return notFound("no such resource", "the paths are in docs/spec/http.md")
+	if len(allowed) == 0 {
+		return notFound("no such resource", "the paths are in docs/spec/http.md")
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return &Error{Code: CodeMethod, Message: r.Method + " is not served here", Hint: "use " + strings.Join(allowed, " or "), status: http.StatusMethodNotAllowed}
 }
 
 // body reads a bounded request body.

@@ -174,7 +174,25 @@ func (s *Stream) openStream(ctx context.Context) error {
 	return s.emb.unkeep()
 }
 
+// createTries and createPause: the server removes the empty directories of a
+// deleted stream a little later, also under a new one of the same name that is
+// just being made.
+const (
+	createTries = 25
+	createPause = 20 * time.Millisecond
+)
+
+// create makes the stream.
 func (s *Stream) create(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := s.tryCreate(ctx)
+		if !isCode(err, codeStoreFailed) || n == createTries || !s.pause(ctx, createPause) {
+			return err
+		}
+	}
+}
+
+func (s *Stream) tryCreate(ctx context.Context) error {
 	cfg := s.wanted()
 	cfg["num_replicas"] = s.cfg.Replicas
 	// Consumers that nobody reads from go away by themselves, durable ones too.

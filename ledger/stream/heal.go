@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Leaves is the durable log: what is in it is right.
@@ -327,7 +326,7 @@ func (h *healer) rebuild(ctx context.Context, j *journal) error {
 	if err := h.s.step("create"); err != nil {
 		return err
 	}
-	if err := h.create(ctx); err != nil {
+	if err := h.s.create(ctx); err != nil {
 		return err
 	}
 	h.s.seen.Store(0)
@@ -344,23 +343,6 @@ func (h *healer) rebuild(ctx context.Context, j *journal) error {
 		return err
 	}
 	return h.removeJournal()
-}
-
-// createTries and createPause: the server removes the files of a deleted stream
-// a little later, and a stream of the same name cannot always be made before.
-const (
-	createTries = 50
-	createPause = 20 * time.Millisecond
-)
-
-func (h *healer) create(ctx context.Context) error {
-	for n := 1; ; n++ {
-		err := h.s.create(ctx)
-		if !isCode(err, codeStoreFailed) || n == createTries || !h.s.pause(ctx, createPause) {
-			return err
-		}
-		h.s.log.Warn("the stream cannot be created yet", "error", err)
-	}
 }
 
 // reappend publishes those messages set aside that are to be kept.

@@ -15,8 +15,9 @@ import (
 // start there must be space, and the files with the messages get a second name
 // (a hard link, which costs no space) until the stream is open.
 const (
-	storeName = "jetstream" // what the server keeps below Config.Dir
-	keptName  = "kept"      // second names of the files with messages
+	storeName    = "jetstream" // what the server keeps below Config.Dir
+	keptName     = "kept"      // second names of the files with messages
+	salvagedName = "salvaged"  // a new store with these, until it is complete
 
 	// startFree is how much of the disk must be free for a start.
 	startFree = 4 << 20
@@ -26,14 +27,14 @@ func (e *embedded) path(names ...string) string {
 	return filepath.Join(append([]string{e.cfg.Dir}, names...)...)
 }
 
-// messages is the directory with the messages of the stream.
-func (e *embedded) messages() string {
-	return e.path(storeName, account, "streams", e.cfg.Name, "msgs")
+// messages is the directory with the messages of the stream in a store.
+func (e *embedded) messages(store string) string {
+	return e.path(store, account, "streams", e.cfg.Name, "msgs")
 }
 
 // hasStream tells whether the store has anything where the stream would be.
 func (e *embedded) hasStream() bool {
-	_, err := os.Lstat(filepath.Dir(e.messages()))
+	_, err := os.Lstat(filepath.Dir(e.messages(storeName)))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -61,7 +62,7 @@ func (e *embedded) ready() error {
 // stream by then.
 func (e *embedded) keep() (int, error) {
 	kept := e.path(keptName)
-	blocks, err := filepath.Glob(filepath.Join(escape(e.messages()), "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(escape(e.messages(storeName)), "*.blk"))
 	if err != nil {
 		return 0, fmt.Errorf("files of the stream: %w", err)
 	}
@@ -142,17 +143,33 @@ func (e *embedded) setStoreAside(cause error, salvage bool) error {
 	if !salvage {
 		return nil
 	}
-	if err := durable.MkdirAll(e.messages(), 0o700); err != nil {
+	if err := e.salvage(); err != nil {
 		return fmt.Errorf("%w: salvage its messages: %w", cause, err)
+	}
+	return nil
+}
+
+// salvage makes a store of the files with messages. It is put in place as a
+// whole: the server that was stopped may still be removing empty directories.
+func (e *embedded) salvage() error {
+	if err := os.RemoveAll(e.path(salvagedName)); err != nil {
+		return err
+	}
+	to := e.messages(salvagedName)
+	if err := durable.MkdirAll(to, 0o700); err != nil {
+		return err
 	}
 	blocks, err := filepath.Glob(filepath.Join(escape(e.path(keptName)), "*.blk"))
 	if err != nil {
-		return fmt.Errorf("%w: salvage its messages: %w", cause, err)
+		return err
 	}
 	for _, b := range blocks {
-		if err := os.Link(b, filepath.Join(e.messages(), filepath.Base(b))); err != nil {
-			return fmt.Errorf("%w: salvage its messages: %w", cause, err)
+		if err := os.Link(b, filepath.Join(to, filepath.Base(b))); err != nil {
+			return err
 		}
 	}
-	return nil
+	if err := durable.SyncDir(to); err != nil {
+		return err
+	}
+	return durable.Rename(e.path(salvagedName), e.path(storeName))
 }

@@ -204,10 +204,10 @@ func TestLOG14_TailAndPublishersSurviveRestarts(t *testing.T) {
 			t.Errorf("tail %d: %d different messages, expected %d", i, len(c), shards*each)
 		}
 	}
+	until(t, "connected", func() bool { return s.Healthy(t.Context()) == nil })
 	if st, err := s.State(t.Context()); err != nil || st != (State{1, shards * each, shards * each, 0}) {
 		t.Errorf("state %+v, %v", st, err)
 	}
-	must(t, s.Healthy(t.Context()))
 }
 
 // A hole is an error with its bounds, and stays one.

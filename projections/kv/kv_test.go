@@ -386,6 +386,9 @@ func TestLOG05_GenerationsSwapAtOnce(t *testing.T) {
 	if err := b.Swap(); err != nil {
 		t.Fatal(err)
 	}
+	if gens, err := filepath.Glob(filepath.Join(dir, "gen-*")); err != nil || len(gens) != 1 {
+		t.Errorf("Swap left %v, %v", gens, err)
+	}
 	if v, gens := read(); v != "new" || len(gens) != 1 {
 		t.Errorf("after Swap: %q, %v", v, gens)
 	}

@@ -144,6 +144,30 @@ func TestLOG05_ListsEqualThePlainFold(t *testing.T) {
 	}
 }
 
+// TestLOG05_RangesOfTimeAreHalfOpen asks at the very edges of a chunk's range.
+func TestLOG05_RangesOfTimeAreHalfOpen(t *testing.T) {
+	at := func(ms int) time.Time { return leaftest.Start.Add(time.Duration(ms) * time.Millisecond) }
+	var es []*event.Event
+	for i := range 3 {
+		es = append(es, leaftest.Begin(fmt.Sprint(i), func(e *event.Event) { e.OccurredAt = event.FormatTime(at(i)) }))
+	}
+	f := fold(t, events(es...))
+	for _, tc := range []struct {
+		from, to time.Time
+		want     []uint64
+	}{
+		{at(0), at(3), []uint64{0, 1, 2}}, {at(2), time.Time{}, []uint64{2}}, {at(3), time.Time{}, nil},
+		{time.Time{}, at(0), nil}, {time.Time{}, at(1), []uint64{0}}, {at(1), at(2), []uint64{1}}, {at(1), at(1), nil},
+	} {
+		for _, tool := range []string{"", "send_mail"} {
+			got := gotReceipts(t, f, query.ReceiptFilter{Tool: tool, From: tc.from, To: tc.to}, query.Page{Limit: 10})
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("from %v to %v: %s", tc.from, tc.to, d)
+			}
+		}
+	}
+}
+
 func TestLOG05_NoNameIsAPrefixOfAnother(t *testing.T) {
 	names := []string{"a", "ab", "abc", "b", "a b", "é", "e\u0301", "aa", "a\u00ff"}
 	var es []*event.Event

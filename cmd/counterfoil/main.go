@@ -17,7 +17,6 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	tuneMemory()
 	// The first signal asks to stop; with stop it has its usual effect again,
 	// so a second one ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/stream"
@@ -13,34 +14,45 @@ import (
 // be recorded.
 func (l *Ledger) heal(ctx context.Context) error {
 	size := l.tlog.Size()
+	seen, _ := l.index.Position()
 	var f *fold
 	rep, err := l.stream.Heal(ctx, stream.HealConfig{
 		Leaves: durableLeaves{l, size}, SubjectOf: event.SubjectOfLeaf, AsideDir: l.paths.aside(),
+		// The index goes on where it is: from there the stream must be whole.
+		Compare: max(stream.DefaultCompare, size-min(seen, size)),
 		Chains: func(leaf []byte) error {
 			if f == nil { // only a stream that is built anew asks
 				f = newFold(l.id.Origin, l.id.Tenant)
 				if err := l.leaves(ctx, 0, size, size, func(_ uint64, leaf []byte) error { _ = f.add(leaf); return nil }); err != nil {
-					return fmt.Errorf("read the log: %w", err)
+					f = nil
+					return fmt.Errorf("%w: read the log: %w", stream.ErrNotJudged, err)
 				}
 			}
 			return f.add(leaf)
 		},
+		Note: l.noteLosses,
 	})
 	if err != nil {
 		return err
 	}
+	// Unlogged messages may have other sequences now than those that the index
+	// has seen.
+	l.rebuilt = rep.Action == stream.Rebuilt
 	if rep.Action != stream.Nothing {
 		l.log.Warn("the stream was healed from the log", "action", string(rep.Action), "leaves", size, "republished", rep.Republished,
-			"reappended", rep.Reappended, "lost", rep.Lost.Count, "unchained", rep.Unchained.Count, "aside", rep.AsideFile)
+			"reappended", rep.Reappended, "lost", rep.Lost.Count, "unchained", rep.Unchained.Count, "aside", rep.AsideFile, "damaged", rep.Damaged)
 	}
-	gone := append(rep.Lost.First, rep.Unchained.First...)
+	return nil
+}
+
+// noteLosses notes the losses that healing knows of. What may have been lost
+// without a trace shows in the index, if anywhere.
+func (l *Ledger) noteLosses(rep *stream.Report) error {
+	gone := append(slices.Clone(rep.Lost.First), rep.Unchained.First...)
 	if len(gone) == 0 {
-		return nil // what may have been lost without a trace shows in the index, if anywhere
+		return nil
 	}
-	from, to := gone[0], gone[0]
-	for _, seq := range gone {
-		from, to = min(from, seq), max(to, seq)
-	}
+	from, to := slices.Min(gone), slices.Max(gone)
 	count := rep.Lost.Count + rep.Unchained.Count
 	return l.noteGap(from, max(to, from+count-1), count)
 }

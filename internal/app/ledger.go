@@ -41,16 +41,17 @@ type Ledger struct {
 	check *checker
 	log   *slog.Logger
 
-	vault  *vault.Vault
-	stream *stream.Stream
-	tlog   *tlog.Log
-	tiles  *tiles.Reader
-	index  *index.Index
-	intake *intake.Intake
-	seq    *sequencer.Sequencer
-	pub    *publisher
-	disk   *diskWatch
-	views  *views
+	vault   *vault.Vault
+	stream  *stream.Stream
+	tlog    *tlog.Log
+	tiles   *tiles.Reader
+	index   *index.Index
+	rebuilt bool // the stream was set up anew at this start
+	intake  *intake.Intake
+	seq     *sequencer.Sequencer
+	pub     *publisher
+	disk    *diskWatch
+	views   *views
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -93,8 +94,9 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"stream", l.openStream},
 		{"log", l.openLog},
 		{"identity", l.completeIdentity},
-		{"healing", l.heal},
 		{"index", l.openIndex},
+		{"healing", l.heal},
+		{"index", l.fitIndex},
 		{"views", l.openViews},
 		{"start", l.start},
 	} {

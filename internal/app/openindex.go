@@ -10,9 +10,9 @@ import (
 	"counterfoil/ledger/stream"
 )
 
-// openIndex opens the index and empties it if what it was derived from is not
-// what the stream holds now.
-func (l *Ledger) openIndex(ctx context.Context) error {
+// openIndex opens the index as it is; how far it goes tells healing how far back
+// the stream must be whole.
+func (l *Ledger) openIndex(context.Context) error {
 	var x *index.Index
 	err := l.openDerived(l.paths.index(), func() (err error) {
 		x, err = index.Open(index.Config{Dir: l.paths.index(), Tenant: l.id.Tenant, Origin: l.id.Origin, Parse: l.check.parse, Check: l.check.check,
@@ -24,7 +24,13 @@ func (l *Ledger) openIndex(ctx context.Context) error {
 	}
 	l.index = x
 	l.onClose(bounded("index", x.Close))
-	seq, digest := x.Position()
+	return nil
+}
+
+// fitIndex empties the index if what it was derived from is not what the stream
+// holds now.
+func (l *Ledger) fitIndex(ctx context.Context) error {
+	seq, digest := l.index.Position()
 	if seq == 0 {
 		return nil
 	}
@@ -41,11 +47,11 @@ func (l *Ledger) openIndex(ctx context.Context) error {
 		}
 	case err != nil:
 		return fmt.Errorf("compare with the stream: %w", err)
-	case event.DigestOf(m.Body) == digest:
+	case event.DigestOf(m.Body) == digest && !l.rebuilt:
 		return nil
 	}
 	l.log.Warn("the index does not fit the stream and is built again", "sequence", seq)
-	return x.Reset()
+	return l.index.Reset()
 }
 
 func (l *Ledger) indexNext() uint64 {

@@ -25,6 +25,10 @@
 //
 // Three memtables of 8 MiB, an index cache of 16 MiB, no block cache: rows are
 // stored uncompressed (they are mostly hashes) and read from the page cache.
+// Flushes and compactions take up to about 100 MiB more while rows are written
+// fast; Badger gives that back when it is idle. Writers are held up at three
+// tables in level 0: at four, Badger may merge them into one and sets aside a
+// buffer of 256 MiB for that.
 //
 // One writer at a time; snapshots are safe for concurrent use with it.
 package kv

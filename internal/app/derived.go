@@ -13,7 +13,7 @@ const maxOpenings = 2
 
 // openDerived opens a database that can be made again. Some damage to its files
 // does not give an error but kills the process, in a goroutine of Badger's or by
-// a signal, at every start anew. So openings that did not come to an end are
+// a signal, at every start anew. So openings that did not end well are
 // counted, a byte each, in a file beside the directory; after two the directory
 // is deleted.
 func (l *Ledger) openDerived(dir string, open func() error) error {
@@ -35,9 +35,13 @@ func (l *Ledger) openDerived(dir string, open func() error) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("count an opening: %w", err)
 	}
-	err = open()
-	if rerr := durable.Remove(count); err == nil && rerr != nil {
-		err = fmt.Errorf("count an opening: %w", rerr)
+	if err := open(); err != nil {
+		// It counts: after an error Badger may still have goroutines that read
+		// what is damaged, and take the process down a moment later.
+		return err
 	}
-	return err
+	if err := durable.Remove(count); err != nil {
+		return fmt.Errorf("count an opening: %w", err)
+	}
+	return nil
 }

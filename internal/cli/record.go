@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -29,7 +30,8 @@ func (c *cli) recordCommand() *cobra.Command {
 		Short: "Record MCP sessions from their recordings",
 		Long: `record reads recorded MCP sessions, one message a line, and records every tools/call
 as an attempt and its answer as the outcome. An answer with isError is failed, a missing
-answer is unknown. Recording a file again adds nothing.
+answer is unknown. Recording a file again adds nothing. A file with a line that cannot be
+read is refused whole; a last line that breaks off is left out.
 
 A line is {"at": RFC 3339 time, "dir": "client"|"server", "message": JSON-RPC message}.`,
 		Example: `  counterfoil record session.jsonl
@@ -50,9 +52,21 @@ A line is {"at": RFC 3339 time, "dir": "client"|"server", "message": JSON-RPC me
 				sum, err := recordFile(cmd.Context(), cl, file, stage)
 				if err != nil {
 					if sum != nil && sum.NewEvents+sum.KnownEvents > 0 {
-						c.say("%s: %d new events are recorded, %d were before; run the same again to go on", file, sum.NewEvents, sum.KnownEvents)
+						next := ""
+						if goesOn(err) {
+							next = "; run the same again to go on"
+						}
+						c.say("%s: %d new events are recorded, %d were before%s", file, sum.NewEvents, sum.KnownEvents, next)
+					}
+					if len(doc.Sessions) > 0 { // of the files before
+						if perr := c.printJSON(doc); perr != nil {
+							return perr
+						}
 					}
 					return fmt.Errorf("%s: %w", file, err)
+				}
+				if sum.TornLine > 0 {
+					c.say("%s: line %d breaks off and is left out: calls without an answer before it are unknown", file, sum.TornLine)
 				}
 				if c.json {
 					doc.Sessions = append(doc.Sessions, recordedSession{file, *sum})
@@ -69,6 +83,13 @@ A line is {"at": RFC 3339 time, "dir": "client"|"server", "message": JSON-RPC me
 	c.addClientFlags(cmd)
 	addWait(cmd, &wait)
 	return cmd
+}
+
+// goesOn reports whether sending the same again may do better.
+func goesOn(err error) bool {
+	var refusal *client.Error
+	var gone *client.Unreachable
+	return errors.As(err, &refusal) && refusal.Code == "unavailable" || errors.As(err, &gone) || errors.Is(err, context.Canceled)
 }
 
 func recordFile(ctx context.Context, cl *client.Client, file string, stage client.Stage) (*session.Summary, error) {

@@ -208,9 +208,21 @@ func TestEVI22_RecordSummaries(t *testing.T) {
 	if diff := cmp.Diff(want, r.out); diff != "" || r.code != 0 {
 		t.Error(diff, r.errOut)
 	}
+	before := len(seen)
 	r = e.run("record", bad)
-	if r.code != 1 || !strings.Contains(r.errOut, "bad.jsonl: 1 new events are recorded, 0 were before; run the same again to go on\n") ||
+	if r.code != 1 || len(seen) != before || strings.Contains(r.errOut, "again") ||
 		!strings.Contains(r.errOut, "counterfoil: "+bad+": line 2: not a line of a recording: ") {
+		t.Errorf("got %+v", r)
+	}
+	r = e.run("record", "--json", good, bad)
+	if docs := strings.SplitAfter(r.out, "\n"); r.code != 1 || len(docs) != 3 || !strings.Contains(docs[0], `"file":"`+good) || !strings.HasPrefix(docs[1], `{"error":`) {
+		t.Errorf("got %+v", r)
+	}
+	if err := os.WriteFile(bad, []byte(call+"{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = e.run("record", "--json", bad)
+	if r.code != 0 || !strings.Contains(r.out, `"outcomes":{"unknown":1}`) || !strings.Contains(r.out, `"tornLine":2`) || !strings.Contains(r.errOut, "line 2 breaks off and is left out") {
 		t.Errorf("got %+v", r)
 	}
 	if r := e.run("record", filepath.Join(dir, "none")); r.code != 1 || !strings.Contains(r.errOut, "no such file") {

@@ -25,8 +25,9 @@ type Summary struct {
 	Attempts       int            `json:"attempts"`
 	Outcomes       map[string]int `json:"outcomes"` // by status
 	NewEvents      int            `json:"newEvents"`
-	KnownEvents    int            `json:"knownEvents"` // recorded before, with the same content
-	Calls          []Call         `json:"calls"`       // in the order of the recording
+	KnownEvents    int            `json:"knownEvents"`       // recorded before, with the same content
+	TornLine       int            `json:"tornLine,omitzero"` // the last line, if it breaks off
+	Calls          []Call         `json:"calls"`             // in the order of the recording
 }
 
 // Call is one tools/call and what came of it.
@@ -65,16 +66,21 @@ func (s *Summary) String() string {
 // Record sends the steps of a recording in their order and returns once all of
 // them have reached the stage. The log has one order, so the steps are handed
 // over at stage accepted and only the last place in the log is waited for.
+// A recording of which a line is refused is refused before anything is sent.
 // Recording again adds nothing. On an error the summary holds what was done
 // until then.
 func Record(ctx context.Context, ledger Ledger, r *Reader, wait client.Stage) (*Summary, error) {
 	sum := &Summary{RuntimeID: r.RuntimeID(), Outcomes: map[string]int{}, Calls: []Call{}}
+	if err := r.Check(); err != nil {
+		return sum, err
+	}
 	var last *Step
 	var lastIndex uint64
 	for {
 		s, err := r.Next()
 		sum.Implementation = r.Implementation()
 		if errors.Is(err, io.EOF) {
+			sum.TornLine = r.TornLine()
 			break
 		}
 		if err != nil {

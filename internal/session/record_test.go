@@ -111,6 +111,32 @@ func TestDUR06_AFailureNamesTheLineAndKeepsTheCount(t *testing.T) {
 	}
 }
 
+func TestEVI22_ABadLineIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	m := &memory{index: map[string]uint64{}}
+	_, err := record(t, m, talk(toolCall("1"))+"\n{\"at\":\n", client.Logged)
+	var le *LineError
+	if !errors.As(err, &le) || len(m.said) != 0 {
+		t.Errorf("got %v, sent %v", err, m.said)
+	}
+}
+
+func TestEVI09_ATornLastLineEndsTheRecording(t *testing.T) {
+	whole := strings.TrimSuffix(talk(toolCall("1")), "\n") + "\n"
+	for _, torn := range []string{`{`, `{"at":"2026-07`, `{"at":"2026-07-28T00:00:00Z","dir":"server","message":{"id":1,"result":{}`} {
+		m := &memory{index: map[string]uint64{}}
+		sum, err := record(t, m, whole+torn, client.Accepted)
+		if err != nil || sum.TornLine != 2 || sum.Outcomes["unknown"] != 1 || len(m.index) != 2 {
+			t.Errorf("%s: got %+v, %v", torn, sum, err)
+		}
+		if _, err := record(t, m, whole+torn+"\n", client.Accepted); err == nil {
+			t.Errorf("%s: a line with its end is taken for torn", torn)
+		}
+	}
+	if _, err := record(t, &memory{}, `{"at":`, client.Accepted); err == nil {
+		t.Error("a recording of one torn line is taken")
+	}
+}
+
 func FuzzTRS27_Reader(f *testing.F) {
 	f.Add([]byte(talk(toolCall("1"), `s {"id":1,"result":{"isError":true}}`, `c {"id":2,"method":"initialize","params":{"clientInfo":{}}}`)))
 	f.Add([]byte(talk(`c {"id":1,"method":"tools/call","params":{"name":"t","task":{}}}`, `s {"id":1,"result":{"task":{"taskId":"k"}}}`)))

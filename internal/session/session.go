@@ -30,7 +30,8 @@
 // the first answer only says that the task was accepted. An answer that could
 // belong to two open calls with one id belongs to neither: both end unknown.
 // A call without an answer ends when the recording does, or when the client
-// initialises anew.
+// initialises anew. A last line that breaks off, without a line end, is not
+// part of the recording: it ends before it.
 //
 // Arguments and answers are private values: they travel as JSON where canonical
 // JSON carries them exactly, and as the bytes that were recorded otherwise.
@@ -88,12 +89,14 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e
 
 // Reader reads the steps of one recording. It is not safe for concurrent use.
 type Reader struct {
+	src      io.ReadSeeker
 	in       *bufio.Reader
 	sum      hash.Hash // of what Next has read
 	digest   [sha256.Size]byte
 	line     int
 	at       string // of the newest line
 	finished bool
+	torn     int
 
 	conn  *connection
 	calls int
@@ -114,14 +117,34 @@ func NewReader(r io.ReadSeeker) (*Reader, error) {
 	if n == 0 {
 		return nil, errors.New("the recording is empty")
 	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read the recording again from its start: %w (hint: name a file, not a pipe)", err)
-	}
-	out := &Reader{sum: sha256.New()}
+	out := &Reader{src: r}
 	h.Sum(out.digest[:0])
-	out.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(r, MaxFileBytes+1), out.sum), 64<<10)
-	out.conn = newConnection()
-	return out, nil
+	return out, out.rewind()
+}
+
+// rewind starts the steps again from the first.
+func (r *Reader) rewind() error {
+	if _, err := r.src.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read the recording again from its start: %w (hint: name a file, not a pipe)", err)
+	}
+	*r = Reader{src: r.src, digest: r.digest, sum: sha256.New(), conn: newConnection()}
+	r.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(r.src, MaxFileBytes+1), r.sum), 64<<10)
+	return nil
+}
+
+// Check reads the whole recording for what [Reader.Next] would refuse, and
+// starts the steps again from the first.
+func (r *Reader) Check() error {
+	if err := r.rewind(); err != nil {
+		return err
+	}
+	for {
+		if _, err := r.Next(); errors.Is(err, io.EOF) {
+			return r.rewind()
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // RuntimeID names the recording by its content.
@@ -132,6 +155,10 @@ func (r *Reader) TraceID() string { return hex.EncodeToString(r.digest[:16]) }
 
 // Implementation is the server that the client spoke to last.
 func (r *Reader) Implementation() string { return r.conn.implementation }
+
+// TornLine is the number of the last line if it breaks off, which is known at
+// the end of the recording; 0 if it does not.
+func (r *Reader) TornLine() int { return r.torn }
 
 // Next returns the next step in the order of the recording, and io.EOF after
 // the last. A line that is refused is a *LineError; the steps before it hold.
@@ -154,7 +181,7 @@ func (r *Reader) Next() (*Step, error) {
 // advance reads one line and queues its steps; at the end, those of the calls
 // that nothing was heard of.
 func (r *Reader) advance() error {
-	raw, err := r.readLine()
+	raw, ended, err := r.readLine()
 	if errors.Is(err, io.EOF) {
 		if !bytes.Equal(r.sum.Sum(nil), r.digest[:]) {
 			return errors.New("the recording changed while it was read (hint: record it when it is complete)")
@@ -167,6 +194,10 @@ func (r *Reader) advance() error {
 		return err
 	}
 	l, err := parseLine(raw)
+	if r.line > 1 && !ended && errors.Is(err, io.ErrUnexpectedEOF) {
+		r.torn = r.line // whoever wrote it was stopped: the recording ends before it
+		return nil
+	}
 	if err != nil {
 		return &LineError{r.line, err.Error()}
 	}
@@ -184,26 +215,27 @@ func (r *Reader) advance() error {
 	return nil
 }
 
-// readLine returns the next line without its end, in memory of its own.
-func (r *Reader) readLine() ([]byte, error) {
+// readLine returns the next line without its end, in memory of its own, and
+// whether it had one.
+func (r *Reader) readLine() (text []byte, ended bool, err error) {
 	r.line++
 	var line []byte
 	for {
 		part, err := r.in.ReadSlice('\n')
 		if len(line)+len(part) > MaxLineBytes+1 {
-			return nil, &LineError{r.line, fmt.Sprintf("over %d bytes", MaxLineBytes)}
+			return nil, false, &LineError{r.line, fmt.Sprintf("over %d bytes", MaxLineBytes)}
 		}
 		line = append(line, part...)
 		switch {
 		case err == nil:
-			return line[:len(line)-1], nil
+			return line[:len(line)-1], true, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
+			return line, false, nil
 		case errors.Is(err, io.EOF):
-			return nil, io.EOF
+			return nil, false, io.EOF
 		default:
-			return nil, fmt.Errorf("read line %d: %w", r.line, err)
+			return nil, false, fmt.Errorf("read line %d: %w", r.line, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -63,11 +64,28 @@ func Run(ctx context.Context, args []string, env Env, deps Deps) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
+	if !c.started { // flags may not have been read
+		c.json = c.json || asksJSON(args)
+	}
 	var usage *usageError
 	if !c.started && !errors.As(err, &usage) {
 		err = &usageError{err: err, hint: c.env.Program + " --help"} // the command line did not fit
 	}
 	return c.report(err)
+}
+
+// asksJSON reports whether --json stands among the arguments, wherever reading
+// them stopped.
+func asksJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
 }
 
 // cli is one execution of the program.
@@ -125,8 +143,31 @@ could not be judged.`,
 	root.SetOut(c.env.Stdout)
 	root.SetErr(c.env.Stderr)
 	root.InitDefaultCompletionCmd() // after its output is set
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args, cmd.RunE = c.groupArgs, needsCommand
+		case "help":
+			cmd.Run, cmd.RunE = nil, c.help
+		}
+	}
 	c.markStart(root)
 	return root
+}
+
+// needsCommand refuses a group that was named without one of its commands.
+func needsCommand(cmd *cobra.Command, _ []string) error {
+	return usagef(cmd.CommandPath()+" --help", "%q needs a command", cmd.CommandPath())
+}
+
+// help shows the help of a command that is there.
+func (c *cli) help(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	if of == nil || err != nil || len(rest) > 0 {
+		return usagef(cmd.Root().CommandPath()+" --help", "there is no command %q", strings.Join(args, " "))
+	}
+	return of.Help()
 }
 
 const (

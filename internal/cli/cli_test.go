@@ -114,7 +114,7 @@ func TestEVI06_BeginSendsStdinAndPrintsTheReceipt(t *testing.T) {
 
 func TestEVI17_ConflictShowsBothDigests(t *testing.T) {
 	doc := `{"error":{"code":"conflict","message":"recorded with other content","eventId":"evt_aa","stored":"hmac-sha256:aa","offered":"hmac-sha256:bb","hint":"use a new id"}}`
-	e := newExecution(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusConflict, doc) })
+	e := newExecution(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusConflict, doc+"\n") })
 	talk := "counterfoil: conflict: recorded with other content; stored hmac-sha256:aa, offered hmac-sha256:bb\nhint: use a new id\n"
 	e.run("begin").want(t, 1, "", talk)
 	e.run("begin", "--json").want(t, 1, doc+"\n", talk)
@@ -179,10 +179,19 @@ func TestUsageIsExitCode2(t *testing.T) {
 		{"get"}, {"get", "x"}, {"get", "att_1", "--tlog-proof"}, {"get", "evt_1", "--tlog-proof", "--json"}, {"trust", "export", "--format", "x"}, {"bundle"}, {"record"}, {"list", "--limit", "0"}, {"list", "--limit", "257"}, {"list", "--limit", "x"},
 		{"list", "--open", "--unknown"}, {"list", "--state", "failed", "--status", "failed"}, {"list", "--from", "yesterday"},
 		{"tail", "--from", "-1"}, {"serve", "--log-level", "loud"}, {"serve", "--durability", "best"}, {"doctor", "--server", "127.0.0.1:1"}, {"version", "x"}, {"--nope"},
+		{"list", "--nope", "--json"}, {"nonsense", "--json"}, {"--json", "list"}, {"completion", "tcsh"}, {"completion"}, {"help", "bogus"}, {"help", "list", "x"}, {"trust"},
 	} {
 		r := e.run(args...)
 		lines := strings.Split(strings.TrimSuffix(r.errOut, "\n"), "\n")
 		if r.code != 2 || (r.out != "") != slices.Contains(args, "--json") || len(lines) != 2 || !strings.HasPrefix(lines[0], "counterfoil: ") || !strings.HasPrefix(lines[1], "hint: ") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := e.run("list", "--nope", "--", "--json"); r.code != 2 || r.out != "" {
+		t.Errorf("--json after --: %+v", r)
+	}
+	for _, args := range [][]string{{}, {"help"}, {"help", "list"}, {"help", "trust", "export"}, {"completion", "--help"}, {"trust", "--help"}} {
+		if r := e.run(args...); r.code != 0 || r.out == "" || r.errOut != "" {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}

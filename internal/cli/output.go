@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 // printRaw prints a document of the ledger as it came, on a line of its own.
 func (c *cli) printRaw(raw []byte) error {
+	raw = bytes.TrimSuffix(raw, []byte("\n"))
 	if _, err := c.env.Stdout.Write(append(raw[:len(raw):len(raw)], '\n')); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
 	}

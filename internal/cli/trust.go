@@ -13,7 +13,7 @@ func (c *cli) trustCommand() *cobra.Command {
 		Use:   "trust",
 		Short: "What a verifier needs from outside",
 		Args:  c.groupArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  needsCommand,
 	}
 	cmd.AddCommand(c.trustExportCommand())
 	return cmd

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,13 +29,14 @@ and tells what happened. Then it goes on serving. Running it again adds nothing.
 			if cfg.Logger, err = c.logger("error"); err != nil {
 				return err
 			}
+			listen := cfg.Listen
 			if exit && cfg.Listen == "" {
 				cfg.Listen = "127.0.0.1:0" // nobody else is to find it
 			}
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
 			return c.deps.App.Serve(ctx, cfg, func(r Ready) error {
-				if err := c.quickstart(ctx, cfg.Data, r, exit); err != nil {
+				if err := c.quickstart(ctx, cfg.Data, listen, r, exit); err != nil {
 					return err
 				}
 				if exit {
@@ -51,7 +53,7 @@ and tells what happened. Then it goes on serving. Running it again adds nothing.
 	return cmd
 }
 
-func (c *cli) quickstart(ctx context.Context, data string, r Ready, exit bool) error {
+func (c *cli) quickstart(ctx context.Context, data, listen string, r Ready, exit bool) error {
 	tokenFile := filepath.Join(data, tokenName)
 	token, err := readToken(tokenFile)
 	if err != nil {
@@ -64,14 +66,23 @@ func (c *cli) quickstart(ctx context.Context, data string, r Ready, exit bool) e
 	defer cl.Close()
 	// The commands of the story leave out what is the default.
 	flags := ""
-	if !exit && r.Listening != defaultServer {
-		flags += " --server " + r.Listening
+	serveFlags := ""
+	server := r.Listening
+	switch {
+	case !exit:
+	case listen == "" || strings.HasSuffix(listen, ":0"): // the suggested serve has the default
+		server = defaultServer
+	case server != defaultServer:
+		serveFlags = " --listen " + quickstart.Quote(listen)
+	}
+	if server != defaultServer {
+		flags += " --server " + quickstart.Quote(server)
 	}
 	if filepath.Clean(data) != defaultData {
-		flags += " --token-file " + tokenFile
+		flags += " --token-file " + quickstart.Quote(tokenFile)
 	}
 	return quickstart.Run(ctx, quickstart.Config{
 		Client: cl, Data: data, Sessions: mcpsessions.FS, Out: c.env.Stdout,
-		Program: c.env.Program, ClientFlags: flags, Stopping: exit,
+		Program: c.env.Program, ClientFlags: flags, ServeFlags: serveFlags, Stopping: exit,
 	})
 }

@@ -34,8 +34,9 @@ type Config struct {
 	// Out takes the story.
 	Out io.Writer
 	// Program is how the user calls the program, ClientFlags what a client
-	// command needs to find this ledger, with a space before each flag.
-	Program, ClientFlags string
+	// command needs to find this ledger, ServeFlags what serve needs to be found
+	// there: with a space before each flag, quoted for a shell.
+	Program, ClientFlags, ServeFlags string
 	// Stopping says that the ledger stops after the story.
 	Stopping bool
 }

@@ -94,3 +94,11 @@ func TestPRV08_TheStoryHasNamesCountsAndIdsOnly(t *testing.T) {
 		t.Errorf("the story says\n%s", story)
 	}
 }
+
+func TestQuoteIsReadBackByAShell(t *testing.T) {
+	for in, want := range map[string]string{"a/b-1.json": "a/b-1.json", "my data": "'my data'", "it's": `'it'\''s'`, "": "''", "a b": "'a b'", "$x": "'$x'"} {
+		if got := Quote(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}

@@ -108,6 +108,14 @@ func fold(text, mark string, width int) string {
 	return b.String()
 }
 
+// Quote spells an argument for a POSIX shell.
+func Quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // tellNext names commands that work as they stand.
 func tellNext(w io.Writer, cfg Config, all []*shown, trustPath string) {
 	attempt := ""
@@ -123,9 +131,9 @@ func tellNext(w io.Writer, cfg Config, all []*shown, trustPath string) {
 	}
 	fmt.Fprintf(w, "\nNext:\n")
 	line := func(command, what string) { fmt.Fprintf(w, "   %s %s\n      %s\n", cfg.Program, command, what) }
-	line("verify "+all[0].bundle+" --trust "+trustPath, "verify again, here or on any machine")
+	line("verify "+Quote(all[0].bundle)+" --trust "+Quote(trustPath), "verify again, here or on any machine")
 	if cfg.Stopping {
-		line("serve --data "+cfg.Data, "run this ledger; the commands below need it, in another terminal")
+		line("serve --data "+Quote(cfg.Data)+cfg.ServeFlags, "run this ledger; the commands below need it, in another terminal")
 	}
 	line("list --state failed"+cfg.ClientFlags, "which calls failed")
 	line("get "+attempt+cfg.ClientFlags, "one attempt with its events")

@@ -11,7 +11,8 @@ func (c *cli) beginCommand() *cobra.Command {
 
 The same source runtimeId and invocationId with the same content gives the same
 receipt, whenever it is sent. privateInput stays private: the ledger keeps a salted
-commitment, and the receipt's openings are given out this once.`,
+commitment. The receipt's openings show what was committed to: keep them secret. A
+repeat of the same content returns them again.`,
 		Example: `  counterfoil begin < begin.json
   counterfoil begin --wait published <<'JSON'
   {"source":{"runtimeId":"run-1","agentId":"agent:a","invocationId":"call-1",

@@ -57,6 +57,9 @@ func (c *command) hint(name string, r *receipt.Report) string {
 	case receipt.CheckTrust:
 		return "get the trust file from the log's operator, not from whoever sent the bundle, and pass it with --trust FILE"
 	case receipt.CheckFormat:
+		if c.next != "" {
+			return c.next
+		}
 		if r.Status == receipt.NotJudged {
 			return "export again, and check that the file arrived whole"
 		}

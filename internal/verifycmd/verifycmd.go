@@ -46,6 +46,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 type command struct {
 	opts   options
+	next   string // what to do next, where the report does not tell
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
@@ -74,16 +75,19 @@ func (c *command) verify() *receipt.Report {
 		}
 	}
 	if raw, err = c.read(c.opts.file, receipt.MaxBundleBytes); err != nil {
+		c.next = "name the file of a bundle, as counterfoil bundle --out wrote it"
 		return receipt.NotJudgedReport(receipt.CheckFormat, "the input cannot be read: "+err.Error())
 	}
 	if c.opts.leaf == "" {
 		if bytes.HasPrefix(raw, []byte("c2sp.org/tlog-proof@")) {
+			c.next = "the leaf is the member record of the event's line of counterfoil tail --json, byte for byte, without a line end"
 			return receipt.NotJudgedReport(receipt.CheckFormat, "a tlog-proof does not hold its leaf: name the file of the leaf with --leaf")
 		}
 		return receipt.Verify(raw, file, opts)
 	}
 	leaf, err := c.read(c.opts.leaf, maxLeafFile)
 	if err != nil {
+		c.next = "name the file of the leaf with --leaf"
 		return receipt.NotJudgedReport(receipt.CheckFormat, "the leaf cannot be read: "+err.Error())
 	}
 	return receipt.VerifyTlogProof(raw, leaf, file, opts)
@@ -102,6 +106,9 @@ func (c *command) read(path string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			return nil, fmt.Errorf("%s is a directory", path)
+		}
 		from = f
 	}
 	b, err := io.ReadAll(io.LimitReader(from, limit+1))

@@ -293,3 +293,19 @@ func TestBND03_GoldenReports(t *testing.T) {
 }
 
 var _ io.Reader = failing{}
+
+func TestBND03_UnreadableInputsHaveTheirOwnHints(t *testing.T) {
+	dir := t.TempDir()
+	proof := filepath.Join(dir, "p.tlog-proof")
+	if err := os.WriteFile(proof, []byte("c2sp.org/tlog-proof@v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trustFile := vectors + "trust_1.json"
+	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "none"): "no such file", proof: "counterfoil tail --json"} {
+		var out, errOut bytes.Buffer
+		code := Run([]string{file, "--trust", trustFile}, strings.NewReader(""), &out, &errOut)
+		if code != 2 || !strings.Contains(errOut.String(), want) || strings.Contains(errOut.String(), "export again") || !strings.Contains(errOut.String(), "hint: ") {
+			t.Errorf("%s: %d, %s", file, code, errOut.String())
+		}
+	}
+}

@@ -15,6 +15,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -112,11 +113,14 @@ could not be judged.`,
   counterfoil serve                 # run a ledger
   counterfoil record session.jsonl  # record an MCP session
   counterfoil list --state failed`,
+		Version:       Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          c.groupArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	v := readVersion()
+	root.SetVersionTemplate(fmt.Sprintf("counterfoil %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{err: err, hint: cmd.CommandPath() + " --help"}
 	})

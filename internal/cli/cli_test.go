@@ -316,6 +316,30 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+func TestVersionFlagSaysTheSame(t *testing.T) {
+	e := newExecution(t, nil)
+	if flag, command := e.run("--version"), e.run("version"); flag != command || flag.code != 0 {
+		t.Errorf("got %+v, want %+v", flag, command)
+	}
+}
+
+func TestTheNullDeviceIsNoTerminal(t *testing.T) {
+	st, err := os.Stat(os.DevNull)
+	if err != nil || !isNull(st) {
+		t.Errorf("%v is not the null device, %v", st, err)
+	}
+	if st, err = os.Stat(t.TempDir()); err != nil || isNull(st) {
+		t.Errorf("a folder is the null device, %v", err)
+	}
+}
+
+func TestAServerWithoutASchemeIsNamed(t *testing.T) {
+	r := newExecution(t, nil).run("doctor", "--server", "127.0.0.1:18480")
+	if r.code != 2 || !strings.Contains(r.errOut, `"127.0.0.1:18480" has no scheme`) || !strings.Contains(r.errOut, "hint: --server http://127.0.0.1:18480\n") {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if r := newExecution(t, nil).run("completion", shell); r.code != 0 || len(r.out) < 1000 {

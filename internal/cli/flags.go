@@ -86,7 +86,11 @@ func (c *cli) connect(public bool) (*client.Client, error) {
 	}
 	cl, err := client.New(cfg)
 	if err != nil {
-		return nil, &usageError{err: err, hint: "--server " + defaultServer}
+		hint := "--server " + defaultServer
+		if !strings.Contains(cfg.Server, "://") {
+			hint = "--server http://" + cfg.Server
+		}
+		return nil, &usageError{err: err, hint: hint}
 	}
 	return cl, nil
 }

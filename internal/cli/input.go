@@ -8,10 +8,16 @@ import (
 	"counterfoil/internal/client"
 )
 
+// isNull reports whether a file is the null device, which is no terminal.
+func isNull(st os.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(st, null)
+}
+
 // readBody reads the body of a begin or append from stdin.
 func (c *cli) readBody(what string) ([]byte, error) {
 	if f, ok := c.env.Stdin.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
+		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 && !isNull(st) {
 			c.say("reading the body of %s from standard input", what)
 		}
 	}

@@ -77,6 +77,9 @@ type Client struct {
 
 // New makes a client. It does not connect.
 func New(cfg Config) (*Client, error) {
+	if host, _, ok := strings.Cut(cfg.Server, "://"); !ok && host != "" {
+		return nil, fmt.Errorf("server %q has no scheme, want one like http://127.0.0.1:8480 or https://ledger.example", cfg.Server)
+	}
 	base, err := url.Parse(cfg.Server)
 	if err != nil {
 		return nil, fmt.Errorf("server %q is not a URL: %w", cfg.Server, errors.Unwrap(err))

@@ -125,7 +125,7 @@ func TestEVI05_Unauthorized(t *testing.T) {
 		answer(w, http.StatusUnauthorized, `{"error":{"code":"unauthorized","message":"a bearer token is required"}}`)
 	})
 	r := e.run("doctor")
-	if r.code != 1 || !strings.HasPrefix(r.errOut, "counterfoil: unauthorized: a bearer token is required\nhint: ") || !strings.Contains(r.errOut, "--token-file") {
+	if r.code != 1 || !strings.HasPrefix(r.errOut, "counterfoil: unauthorized: a bearer token is required\nhint: ") || !strings.Contains(r.errOut, "does not match") || !strings.Contains(r.errOut, "--token-file") {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -63,7 +63,7 @@ func (c *cli) report(err error) int {
 	case errors.As(err, &refusal):
 		doc, hint = refusal, refusal.Hint
 		if refusal.Code == "unauthorized" {
-			hint = "name the ledger's token file with --token-file or COUNTERFOIL_TOKEN_FILE; it is DIR/token of its data directory"
+			hint = "the token that was sent does not match this ledger's: name its token file with --token-file or COUNTERFOIL_TOKEN_FILE; it is DIR/token of its data directory"
 		}
 	case errors.As(err, &gone):
 		doc.Code = "unreachable"

@@ -20,6 +20,7 @@ be - for stdin. Flags may stand before or after it.
   --checkpoint FILE   fail if the bundle is older than this signed checkpoint
   --partial           accept attempts whose earlier events are not in the bundle
   --leaf FILE         FILE is a .tlog-proof of this leaf instead of a bundle
+  --version           the version of this program
   --help              this text
 
 Exit codes: 0 verified, 1 not verified, 2 could not be judged.
@@ -34,6 +35,7 @@ type options struct {
 	json       bool
 	partial    bool
 	help       bool
+	version    bool
 }
 
 // parseArgs reads flags (-name or --name, the value after a space or =) and one
@@ -71,6 +73,8 @@ func parseArgs(args []string) (options, error) {
 			on = &o.json
 		case "partial":
 			on = &o.partial
+		case "version":
+			on = &o.version
 		case "help", "h":
 			on = &o.help
 		default:
@@ -96,7 +100,7 @@ func parseArgs(args []string) (options, error) {
 			return o, fmt.Errorf("flag --%s needs a value", name)
 		}
 	}
-	if o.help {
+	if o.help || o.version {
 		return o, nil
 	}
 	if sizeText != "" {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
@@ -41,7 +42,21 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
+	if opts.version {
+		if _, err := fmt.Fprintf(stdout, "counterfoil-verify %s\n", version()); err != nil {
+			return c.writeError(err)
+		}
+		return 0
+	}
 	return c.answer(c.verify())
+}
+
+// version is what the build knows of itself.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
 
 type command struct {

@@ -309,3 +309,9 @@ func TestBND03_UnreadableInputsHaveTheirOwnHints(t *testing.T) {
 		}
 	}
 }
+
+func TestVersionFlag(t *testing.T) {
+	if r := run("", "--version"); r.code != 0 || !strings.HasPrefix(r.out, "counterfoil-verify ") || r.errOut != "" {
+		t.Errorf("got %+v", r)
+	}
+}

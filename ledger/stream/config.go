@@ -134,6 +134,10 @@ func (e *ConfigError) Error() string {
 		e.Stream, strings.Join(e.Differences, "; "))
 }
 
+// openTries is how often an external cluster is asked for the stream at the
+// opening; each time waits for an answer as long as every request does.
+const openTries = 4
+
 // assertConfig compares the stream's configuration, and creates the stream if
 // there is none.
 func (s *Stream) assertConfig(ctx context.Context) error {
@@ -141,6 +145,11 @@ func (s *Stream) assertConfig(ctx context.Context) error {
 		Config map[string]any `json:"config"`
 	}
 	err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, &info)
+	// A cluster does not answer while the stream has no leader, which a busy one
+	// may need some seconds to choose.
+	for n := 1; s.emb == nil && n < openTries && errors.Is(err, ErrUnavailable) && ctx.Err() == nil; n++ {
+		err = s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, &info)
+	}
 	if isCode(err, codeStreamNotFound) {
 		return s.create(ctx)
 	}

@@ -2,13 +2,13 @@ package api
 
 import (
 	"encoding/base64"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/commit"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
+	"counterfoil/projections/receipts"
 )
 
 // ReceiptSchema is the schemaVersion of a Receipt.
@@ -20,10 +20,6 @@ const (
 	StageLogged    = "logged"
 	StagePublished = "published"
 )
-
-// skewLimit is the distance between occurredAt and capturedAt above which a
-// receipt is flagged.
-const skewLimit = 60 * time.Second
 
 // Receipt is a record with its place in the log, as answers carry it (EVI-14).
 // The signed event is what the members above commitment are taken from; the
@@ -136,5 +132,5 @@ func NewReceipt(rec *event.Record, p Place, openings []intake.Opening) *Receipt 
 func skewed(e *event.Event) bool {
 	a, okA := event.ParseTime(e.OccurredAt)
 	b, okB := event.ParseTime(e.CapturedAt)
-	return okA && okB && a.Sub(b).Abs() > skewLimit
+	return okA && okB && receipts.Skewed(a, b)
 }

@@ -30,7 +30,7 @@ func drawRow(t *rapid.T) Row {
 	}
 	copy(r.Digest[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 	copy(r.LeafHash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
-	r.ClockSkew = skewed(r.OccurredAt, r.CapturedAt)
+	r.ClockSkew = Skewed(r.OccurredAt, r.CapturedAt)
 	return r
 }
 

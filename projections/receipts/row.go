@@ -53,11 +53,12 @@ func NewRow(index uint64, leafHash [32]byte, rec *event.Record, digest event.Dig
 		Index: index, Digest: digest, LeafHash: leafHash,
 		AttemptID: e.AttemptID, Lifecycle: e.Lifecycle, Revision: e.Revision, Status: e.Status,
 		Kind: e.Subject.Kind, Subject: e.Subject.ID, Tool: e.Action.Name, Agent: e.Source.AgentID, Runtime: e.Source.RuntimeID,
-		OccurredAt: occurred, CapturedAt: captured, ClockSkew: skewed(occurred, captured),
+		OccurredAt: occurred, CapturedAt: captured, ClockSkew: Skewed(occurred, captured),
 	}
 }
 
-func skewed(occurred, captured time.Time) bool {
+// Skewed reports whether two times are more than SkewLimit apart.
+func Skewed(occurred, captured time.Time) bool {
 	d := occurred.UnixMilli() - captured.UnixMilli() // years 0 to 9999 do not fit a Duration
 	return max(d, -d) > SkewLimit.Milliseconds()
 }
@@ -95,7 +96,7 @@ func ParseRow(index uint64, b []byte) (Row, error) {
 	r.CapturedAt = time.UnixMilli(d.varint()).UTC()
 	r.Lifecycle, r.Status, r.Kind = event.Lifecycle(d.string()), d.string(), event.SubjectKind(d.string())
 	r.Subject, r.Tool, r.Agent, r.Runtime = d.string(), d.string(), d.string(), d.string()
-	r.ClockSkew = skewed(r.OccurredAt, r.CapturedAt)
+	r.ClockSkew = Skewed(r.OccurredAt, r.CapturedAt)
 	return r, d.end()
 }
 

@@ -69,6 +69,18 @@ func EntriesPath(index uint64, width int) Path {
 // changes once its log has published a size that covers it.
 func (p Path) Full() bool { return p.Width == Width }
 
+// most is the longest lawful content, in bytes.
+func (p Path) most() int64 {
+	switch p.Kind {
+	case Checkpoint:
+		return maxCheckpoint
+	case Tile:
+		return maxTile
+	default:
+		return maxBundle
+	}
+}
+
 // with is p with another width.
 func (p Path) with(width int) Path {
 	p.Width = width

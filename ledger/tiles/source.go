@@ -77,10 +77,7 @@ func (d dirSource) file(p Path) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", p, err)
 	}
 	defer f.Close()
-	most := int64(maxBundle)
-	if p.Kind == Tile {
-		most = maxTile
-	}
+	most := p.most()
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", p, err)

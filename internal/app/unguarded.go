@@ -52,11 +52,11 @@ func (l *Ledger) checkUnguarded(ctx context.Context) func(index uint64, leaf []b
 type fold struct {
 	origin, tenant string
 	attempts       map[string]*lifecycle.State
-	scopes         map[event.Scope]struct{}
+	scopes         map[event.Scope]string // → attempt
 }
 
 func newFold(origin, tenant string) *fold {
-	return &fold{origin: origin, tenant: tenant, attempts: map[string]*lifecycle.State{}, scopes: map[event.Scope]struct{}{}}
+	return &fold{origin: origin, tenant: tenant, attempts: map[string]*lifecycle.State{}, scopes: map[event.Scope]string{}}
 }
 
 // add applies a leaf; the error says why it does not count.
@@ -66,21 +66,20 @@ func (f *fold) add(leaf []byte) error {
 		return err
 	}
 	e := rec.Event
-	if e.Ledger != f.origin || e.Tenant != f.tenant {
-		return fmt.Errorf("an event of ledger %q, tenant %q", e.Ledger, e.Tenant)
-	}
-	scope := event.ScopeOf(e.Tenant, e.Source.RuntimeID, e.Source.InvocationID)
-	if _, taken := f.scopes[scope]; e.Lifecycle == event.Attempt && taken {
-		return &lifecycle.Violation{Code: "scope_taken", Detail: "another attempt has this runtime and invocation"}
+	if v := lifecycle.Belongs(e, f.origin, f.tenant); v != nil {
+		return v
 	}
 	s := f.attempts[e.AttemptID]
 	if s == nil {
 		s = &lifecycle.State{}
 	}
-	if v := s.Apply(e, rec.Digest()); v != nil {
+	scope, v, _ := s.Admit(e, rec.Digest(), func(sc event.Scope) (string, error) { return f.scopes[sc], nil })
+	if v != nil {
 		return v
 	}
 	f.attempts[e.AttemptID] = s
-	f.scopes[scope] = struct{}{}
+	if scope != nil {
+		f.scopes[*scope] = e.AttemptID
+	}
 	return nil
 }

@@ -330,22 +330,13 @@ func (x *Index) apply(m Message) (full bool, err error) {
 // trouble is an error.
 func (x *Index) judge(m Message) (id string, row *Row, scope *event.Scope, err error) {
 	rec, perr := x.cfg.Parse(m.Body)
-	if perr != nil || rec.Event.Ledger != x.cfg.Origin || rec.Event.Tenant != x.cfg.Tenant {
+	if perr != nil || lifecycle.Belongs(rec.Event, x.cfg.Origin, x.cfg.Tenant) != nil {
 		return "", nil, nil, nil
 	}
 	if x.cfg.Check(rec, m.Body, m.Seq-1) != nil {
 		return "", nil, nil, nil
 	}
-	e := rec.Event
-	if e.Lifecycle == event.Attempt {
-		sc := event.ScopeOf(e.Tenant, e.Source.RuntimeID, e.Source.InvocationID)
-		taken, err := x.Scope(sc)
-		if err != nil || taken != "" {
-			return "", nil, nil, err
-		}
-		scope = &sc
-	}
-	old, err := x.Attempt(e.AttemptID)
+	old, err := x.Attempt(rec.Event.AttemptID)
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -355,11 +346,12 @@ func (x *Index) judge(m Message) (id string, row *Row, scope *event.Scope, err e
 		next.State = old.State
 		next.State.Entries = append(make([]lifecycle.Entry, 0, len(old.State.Entries)+1), old.State.Entries...)
 	}
-	if v := next.State.Apply(e, rec.Digest()); v != nil {
-		return "", nil, nil, nil
+	scope, v, err := next.State.Admit(rec.Event, rec.Digest(), x.Scope)
+	if v != nil || err != nil {
+		return "", nil, nil, err
 	}
 	next.Seqs = append(next.Seqs, m.Seq)
-	return e.AttemptID, next, scope, nil
+	return rec.Event.AttemptID, next, scope, nil
 }
 
 // shardOfSubject tells which shard filter of the tenant a subject falls under.

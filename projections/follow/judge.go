@@ -48,12 +48,8 @@ func (f *Follower) inspectOne(c *candidate) {
 		c.park(receipts.Unparseable, "", err.Error())
 		return
 	}
-	switch e := rec.Event; {
-	case e.Ledger != f.cfg.DB.Origin():
-		c.park(receipts.WrongOrigin, "", "event of ledger "+e.Ledger)
-		return
-	case e.Tenant != f.cfg.DB.Tenant():
-		c.park(receipts.WrongTenant, "", "event of tenant "+e.Tenant)
+	if v := lifecycle.Belongs(rec.Event, f.cfg.DB.Origin(), f.cfg.DB.Tenant()); v != nil {
+		c.park(v.Code, "", v.Detail)
 		return
 	}
 	if err := f.cfg.Check(rec, c.leaf, c.index); err != nil {
@@ -72,9 +68,7 @@ func (c *candidate) park(reason, code, detail string) {
 	c.parked = &receipts.Parked{Index: c.index, LeafHash: c.hash, Size: uint64(len(c.leaf)), Reason: reason, Code: code, Detail: detail}
 }
 
-// judge decides in log order whether a candidate counts. The rules are those of
-// package lifecycle and one more: an attempt counts only if it is the first in
-// its sameness scope. The intake's index judges alike.
+// judge decides in log order whether a candidate counts.
 func (f *Follower) judge(b *kv.Batch, c *candidate) (*receipts.Fact, error) {
 	if c.parked != nil {
 		return &receipts.Fact{Parked: c.parked}, nil
@@ -85,24 +79,17 @@ func (f *Follower) judge(b *kv.Batch, c *candidate) (*receipts.Fact, error) {
 		return nil, err
 	}
 	fact := &receipts.Fact{Attempt: a}
-	var scope event.Scope
 	if a != nil {
 		fact.Before = a.State.Summary()
 	} else {
 		fact.Attempt = &receipts.Attempt{ID: e.AttemptID}
-		if e.Lifecycle == event.Attempt {
-			scope = event.ScopeOf(e.Tenant, e.Source.RuntimeID, e.Source.InvocationID)
-			holder, err := f.receipts.ScopeHolder(b, scope)
-			if err != nil {
-				return nil, err
-			}
-			if holder != "" {
-				c.park(receipts.Unlawful, receipts.ScopeTaken, "the scope of this attempt is that of "+holder)
-				return &receipts.Fact{Parked: c.parked}, nil
-			}
-		}
 	}
-	if v := fact.Attempt.State.Apply(e, c.digest); v != nil {
+	holder := func(scope event.Scope) (string, error) { return f.receipts.ScopeHolder(b, scope) }
+	scope, v, err := fact.Attempt.State.Admit(e, c.digest, holder)
+	if err != nil {
+		return nil, err
+	}
+	if v != nil {
 		reason, code := receipts.Unlawful, v.Code
 		if v.Code == lifecycle.DuplicateLeaf {
 			reason, code = receipts.DuplicateLeaf, ""
@@ -110,8 +97,8 @@ func (f *Follower) judge(b *kv.Batch, c *candidate) (*receipts.Fact, error) {
 		c.park(reason, code, v.Detail)
 		return &receipts.Fact{Parked: c.parked}, nil
 	}
-	if a == nil {
-		f.receipts.Begin(scope, e.AttemptID)
+	if scope != nil {
+		f.receipts.Begin(*scope, e.AttemptID)
 	}
 	fact.Attempt.Indices = append(fact.Attempt.Indices, c.index)
 	fact.After = fact.Attempt.State.Summary()

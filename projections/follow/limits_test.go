@@ -101,7 +101,7 @@ func TestATT11_TheFirstOfARepeatedEventCounts(t *testing.T) {
 	}
 	want := map[uint64][2]string{
 		0: {receipts.BadSignature, "unknown_key"}, 1: {receipts.BadSignature, "signature_wrong"}, 3: {receipts.DuplicateLeaf, ""},
-		4: {receipts.Unlawful, receipts.ScopeTaken}, 6: {receipts.DuplicateLeaf, ""}, 7: {receipts.Unlawful, lifecycle.NoAttempt},
+		4: {receipts.Unlawful, lifecycle.ScopeTaken}, 6: {receipts.DuplicateLeaf, ""}, 7: {receipts.Unlawful, lifecycle.NoAttempt},
 		8: {receipts.Unlawful, lifecycle.DuplicateID}, 9: {receipts.Unlawful, lifecycle.NoAttempt},
 		11: {receipts.Unlawful, lifecycle.OutcomeExists}, 12: {receipts.Unlawful, lifecycle.NotInDoubt},
 	}

@@ -5,21 +5,19 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"counterfoil/ledger/lifecycle"
 	"counterfoil/projections/kv"
 )
 
 // Reasons why a leaf does not count.
 const (
-	Unparseable   = "unparseable"    // no record in its one spelling
-	WrongOrigin   = "wrong_origin"   // an event of another ledger
-	WrongTenant   = "wrong_tenant"   // an event of another tenant
+	Unparseable   = "unparseable" // no record in its one spelling
+	WrongOrigin   = lifecycle.WrongOrigin
+	WrongTenant   = lifecycle.WrongTenant
 	BadSignature  = "bad_signature"  // no valid signature of a known key
 	Unlawful      = "unlawful"       // breaks a lifecycle rule; Code says which
 	DuplicateLeaf = "duplicate_leaf" // the same event again: the first counts
 )
-
-// ScopeTaken is the Code of an attempt whose sameness scope another attempt has.
-const ScopeTaken = "scope_taken"
 
 // maxDetail bounds the wording that is kept of a parked leaf.
 const maxDetail = 256

@@ -9,6 +9,7 @@
 //	eventkeys.go   who may sign the event of which leaf
 //	file.go        the trust file, counterfoil.trust.v1
 //	policy.go      C2SP tlog-policy text
+//	tally.go       what a note's signatures are worth under a policy, and why
 //
 // Everything here has one accepted spelling, except the trust file, which
 // people edit: there white space and the order of members are free.

@@ -290,6 +290,44 @@ func (p *Policy) Satisfied(cosigned func(witness string) bool) bool {
 	return met[p.Quorum]
 }
 
+// Validate checks a policy that was not made by ParsePolicy, by the same rules.
+func (p *Policy) Validate() error {
+	_, err := ParsePolicy(p.Append(nil))
+	return err
+}
+
+// LogsOf returns the keys of the policy's logs that are named like the origin.
+func (p *Policy) LogsOf(origin string) []VerifierKey {
+	var out []VerifierKey
+	for _, l := range p.Logs {
+		if l.Key.Name == origin {
+			out = append(out, l.Key)
+		}
+	}
+	return out
+}
+
+// CheckPolicy reports where a policy that is used beside the trust file
+// contradicts it: the policy then says which logs and witnesses count, and the
+// trust file which keys sign events. The policy must list the trust file's log
+// key; none of its witnesses may hold the key of a log of that origin; and it
+// must ask for a quorum if the trust file does.
+func (f *File) CheckPolicy(p *Policy) error {
+	logs := p.LogsOf(f.Origin())
+	if !slices.ContainsFunc(logs, func(k VerifierKey) bool { return k.Type == f.Log.Type && k.SameKey(f.Log) }) {
+		return fmt.Errorf("the policy does not list the trust file's log key %s+%08x", clip(f.Log.Name), f.Log.ID)
+	}
+	for _, w := range p.Witnesses {
+		if slices.ContainsFunc(logs, w.Key.SameKey) {
+			return fmt.Errorf("witness %s of the policy has the public key of the log: a log does not witness itself", clip(w.Name))
+		}
+	}
+	if f.Quorum > 0 && p.Quorum == QuorumNone {
+		return fmt.Errorf("the trust file asks for %d of %d witnesses, and the policy for none", f.Quorum, len(f.Witnesses))
+	}
+	return nil
+}
+
 // File turns a policy with one log and a quorum of none, of one witness, or of
 // one group of witnesses into a trust file with the given event keys. Witnesses
 // that the quorum does not ask are left out. Other policies cannot be written as

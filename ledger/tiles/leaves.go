@@ -73,9 +73,25 @@ func leafOf(b *bundle, t *hashTile, index uint64) (Leaf, error) {
 	l := Leaf{Index: index, Data: b.entries[index%Width]}
 	l.Hash = LeafHashOf(l.Data)
 	if want := t.node(0, index%Width); l.Hash != *want {
-		return Leaf{}, &DamageError{Path: b.from, Problem: fmt.Sprintf("leaf %d hashes to %x, its tile of level 0 has %x", index, l.Hash, *want)}
+		return Leaf{}, &LeafError{Index: index, Expected: *want, Got: l.Hash, bundle: b.from}
 	}
 	return l, nil
+}
+
+// LeafError is the [DamageError] of a leaf whose bytes do not have the hash that
+// the tile of level 0 has for it. Which of the two is wrong is not said.
+type LeafError struct {
+	Index         uint64
+	Expected, Got Hash // in the tile; of the bytes
+
+	bundle Path
+}
+
+func (e *LeafError) Error() string { return e.Unwrap().Error() }
+
+// Unwrap returns a *[DamageError].
+func (e *LeafError) Unwrap() error {
+	return &DamageError{Path: e.bundle, Problem: fmt.Sprintf("leaf %d hashes to %x, its tile of level 0 has %x", e.Index, e.Got, e.Expected)}
 }
 
 func (r *Reader) cachedBundle(p Path) (*bundle, bool) {

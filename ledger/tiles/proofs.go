@@ -67,15 +67,33 @@ func (r *Reader) proof(ctx context.Context, n proof.Nodes, size uint64) ([][]byt
 // subtrees from left to right, the largest first (one for every bit set in
 // size).
 func (r *Reader) RightEdge(ctx context.Context, size uint64) ([]Hash, error) {
-	nodes, err := r.nodes(ctx, compact.RangeNodes(0, size, nil), size)
+	edge, err := r.Range(ctx, 0, size, size)
 	if err != nil {
-		return nil, fmt.Errorf("right edge of the tree of size %d: %w", size, err)
-	}
-	edge := make([]Hash, len(nodes))
-	for i, n := range nodes {
-		edge[i] = Hash(n)
+		return nil, fmt.Errorf("right edge: %w", err)
 	}
 	return edge, nil
+}
+
+// Range is the compact range of the leaves from (inclusive) to (exclusive) in the
+// tree of that size: the roots of the fewest complete subtrees that cover them,
+// from left to right. Leaves of both sides of a place in a tree are joined with
+// it: the range of [0, k) is that of every tree that begins with those k leaves.
+func (r *Reader) Range(ctx context.Context, from, to, size uint64) ([]Hash, error) {
+	switch {
+	case to > size:
+		return nil, &RangeError{"end of the range,", to, size}
+	case from > to:
+		return nil, &RangeError{"begin of the range,", from, to}
+	}
+	nodes, err := r.nodes(ctx, compact.RangeNodes(from, to, nil), size)
+	if err != nil {
+		return nil, fmt.Errorf("range [%d, %d) of the tree of size %d: %w", from, to, size, err)
+	}
+	hashes := make([]Hash, len(nodes))
+	for i, n := range nodes {
+		hashes[i] = Hash(n)
+	}
+	return hashes, nil
 }
 
 // Root is the root hash of the tree of that size, as the tiles have it. Size 0

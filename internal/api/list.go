@@ -150,7 +150,7 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request) error {
 
 // Attempts returns a page of attempts; q holds the query parameters.
 func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) {
-	if err := known(q, "state", "tool", "agent", "from", "to", "limit", "pageToken", "order"); err != nil {
+	if err := known(q, "state", "tool", "agent", "runtime", "from", "to", "limit", "pageToken", "order"); err != nil {
 		return nil, err
 	}
 	p, errP := page(q)
@@ -159,7 +159,8 @@ func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) 
 	if err := errors.Join(errP, errF, errT); err != nil {
 		return nil, err
 	}
-	ans, err := s.cfg.Views.Attempts(ctx, query.AttemptFilter{State: q.Get("state"), Tool: q.Get("tool"), Agent: q.Get("agent"), From: from, To: to}, p)
+	ans, err := s.cfg.Views.Attempts(ctx, query.AttemptFilter{State: q.Get("state"), Tool: q.Get("tool"), Agent: q.Get("agent"),
+		Runtime: q.Get("runtime"), From: from, To: to}, p)
 	if err != nil {
 		return nil, viewError(err)
 	}

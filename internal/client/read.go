@@ -40,7 +40,7 @@ func (c *Client) Receipt(ctx context.Context, eventID string) (*Answer[Receipt],
 }
 
 // Attempts reads one page of attempts. The query holds state, tool, agent,
-// from, to, limit, order and pageToken as the API names them.
+// runtime, from, to, limit, order and pageToken as the API names them.
 func (c *Client) Attempts(ctx context.Context, query url.Values) (*Answer[Attempts], error) {
 	return get[Attempts](ctx, c, "/v1/attempts", query)
 }

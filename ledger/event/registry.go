@@ -123,6 +123,11 @@ var reasonCodes = map[string]string{
 	"stream_damaged":        "the stream was rebuilt from the log after damage",
 	"manual_review":         "a person looked at it",
 	"policy_drift_detected": "today's policy differs from the policy of then",
+	"evidence_gap":          "calls were let through while no evidence of them could be recorded",
+	"contract_changed":      "the definition of a tool differs from the one recorded before",
+	"tool_set_changed":      "the list of tools differs from the one recorded before",
+	"late_answer":           "an answer arrived after the outcome was recorded",
+	"input_required":        "the answer asks for more input before the action can go on",
 }
 
 // ReasonCodeMeaning returns what a registered reason code means.

@@ -23,9 +23,9 @@ type ReceiptFilter struct {
 
 // AttemptFilter selects attempts; empty members select all.
 type AttemptFilter struct {
-	State       string
-	Tool, Agent string
-	From, To    time.Time // occurredAt of the attempt event, From included, To not
+	State                string
+	Tool, Agent, Runtime string
+	From, To             time.Time // occurredAt of the attempt event, From included, To not
 }
 
 // ReceiptsAnswer is a page of events.
@@ -131,9 +131,10 @@ func (v *Views) Attempts(ctx context.Context, f AttemptFilter, p Page) (*Attempt
 		return nil, err
 	}
 	l := list{
-		bound: binding(v.db, "attempts", p.Newest, f.State, f.Tool, f.Agent, bound(f.From), bound(f.To)),
+		bound: binding(v.db, "attempts", p.Newest, f.State, f.Tool, f.Agent, f.Runtime, bound(f.From), bound(f.To)),
 		terms: terms(search.Term{Field: search.State, Value: f.State}, search.Term{Field: search.Tool, Value: f.Tool},
-			search.Term{Field: search.Agent, Value: f.Agent}, search.Term{Field: search.Lifecycle, Value: string(event.Attempt)}),
+			search.Term{Field: search.Agent, Value: f.Agent}, search.Term{Field: search.Runtime, Value: f.Runtime},
+			search.Term{Field: search.Lifecycle, Value: string(event.Attempt)}),
 		rng: search.Range{From: f.From, To: f.To},
 	}
 	out := &AttemptsAnswer{}

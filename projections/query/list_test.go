@@ -44,7 +44,7 @@ func wantAttempts(m *leaftest.Model, f query.AttemptFilter, newest bool) (out []
 	for _, c := range m.Events {
 		e := c.Event
 		if e.Lifecycle == event.Attempt && matches(f.Tool, e.Action.Name) && matches(f.Agent, e.Source.AgentID) &&
-			matches(f.State, m.Attempts[e.AttemptID].Summary().State) && inRange(f.From, f.To, e.OccurredAt) {
+			matches(f.Runtime, e.Source.RuntimeID) && matches(f.State, m.Attempts[e.AttemptID].Summary().State) && inRange(f.From, f.To, e.OccurredAt) {
 			out = append(out, e.AttemptID)
 		}
 	}
@@ -130,7 +130,8 @@ func TestLOG05_ListsEqualThePlainFold(t *testing.T) {
 		if d := cmp.Diff(want, gotReceipts(t, f, rf, page)); d != "" {
 			t.Fatalf("%+v %+v: %s", rf, page, d)
 		}
-		af := query.AttemptFilter{Tool: tool, Agent: agent, State: pick("open", "failed", "unknown", "succeeded", "reversed", "contradicted", "confirmed_absent"), From: from, To: to}
+		af := query.AttemptFilter{Tool: tool, Agent: agent, Runtime: rf.Runtime, State: pick("open", "failed", "unknown", "succeeded", "reversed", "contradicted", "confirmed_absent"),
+			From: from, To: to}
 		ids := wantAttempts(m, af, page.Newest)
 		if d := cmp.Diff(ids, gotAttempts(t, f, af, page)); d != "" {
 			t.Fatalf("%+v %+v: %s", af, page, d)

@@ -7,15 +7,8 @@ import (
 	"strconv"
 
 	"counterfoil/internal/client"
-)
-
-// MCP methods that matter here.
-const (
-	methodInitialize = "initialize"
-	methodListTools  = "tools/list"
-	methodCallTool   = "tools/call"
-	methodTaskResult = "tasks/result"
-	methodCancelled  = "notifications/cancelled"
+	"counterfoil/internal/jsonrpc"
+	"counterfoil/internal/toolcall"
 )
 
 // connection is what is known between two initialisations.
@@ -31,7 +24,7 @@ type connection struct {
 }
 
 func newConnection() *connection {
-	return &connection{agent: "agent:unknown", protocol: "mcp/unknown", implementation: "unknown",
+	return &connection{agent: toolcall.UnknownAgent, protocol: toolcall.UnknownProtocol, implementation: toolcall.UnknownImplementation,
 		tools: map[string]string{}, waiting: map[string]*waiting{}, open: map[int]*call{}, tasks: map[string][]*call{}}
 }
 
@@ -57,91 +50,85 @@ type call struct {
 }
 
 // fromClient follows a message of the client.
-func (r *Reader) fromClient(m message) error {
+func (r *Reader) fromClient(m jsonrpc.Message) error {
 	c := r.conn
-	switch m.method {
+	switch m.Method {
 	case "":
 		return nil // an answer to a request of the server
-	case methodInitialize:
+	case toolcall.Initialize:
 		r.endOpenCalls()
 		r.conn = newConnection()
 		c = r.conn
-		c.agent = agentOf(m.params)
-	case methodCancelled:
-		f, _ := fields(m.params, "requestId")
+		c.agent = agentOf(m.Params)
+	case toolcall.Cancelled:
+		f, _ := jsonrpc.Fields(m.Params, "requestId")
 		if id := f["requestId"]; id != nil {
-			if w := c.waiting[idKey(id)]; w != nil && len(w.requests) == 1 && w.requests[0].call != nil {
+			if w := c.waiting[jsonrpc.IDKey(id)]; w != nil && len(w.requests) == 1 && w.requests[0].call != nil {
 				w.requests[0].call.cancelledAt = r.at
 			}
 		}
 		return nil
 	}
-	req := request{method: m.method}
-	switch m.method {
-	case methodCallTool:
+	req := request{method: m.Method}
+	switch m.Method {
+	case toolcall.Call:
 		var err error
 		if req.call, err = r.begin(m); err != nil {
 			return err
 		}
-	case methodTaskResult:
-		f, _ := fields(m.params, "taskId")
-		req.task = text(f["taskId"])
+	case toolcall.TaskResult:
+		f, _ := jsonrpc.Fields(m.Params, "taskId")
+		req.task = jsonrpc.Text(f["taskId"])
 	}
-	if m.id == "" {
+	if m.Key == "" {
 		return nil // a notification: nothing will answer it
 	}
 	if c.pending++; c.pending > MaxOpen {
 		return fmt.Errorf("more than %d requests wait for an answer", MaxOpen)
 	}
-	w := c.waiting[m.id]
+	w := c.waiting[m.Key]
 	if w == nil {
 		w = new(waiting)
-		c.waiting[m.id] = w
+		c.waiting[m.Key] = w
 	}
 	w.requests = append(w.requests, req)
 	return nil
 }
 
 // begin queues the begin of a tools/call.
-func (r *Reader) begin(m message) (*call, error) {
+func (r *Reader) begin(m jsonrpc.Message) (*call, error) {
 	if r.calls++; r.calls > MaxCalls {
 		return nil, fmt.Errorf("more than %d calls", MaxCalls)
 	}
-	f, twice := fields(m.params, "name", "arguments", "task")
-	input := f["arguments"]
-	if m.duplicates {
-		input = m.raw // which of the members counted is not known
-	} else if twice {
-		input = m.params
-	}
-	c := &call{number: r.calls, line: r.line, isTask: f["task"] != nil}
+	req := toolcall.ReadRequest(&m)
+	c := &call{number: r.calls, line: r.line, isTask: req.IsTask}
 	r.conn.open[c.number] = c
-	name, invocation := text(f["name"]), strconv.Itoa(c.number)
-	if m.id != "" {
-		invocation = fit(invocation+":"+m.id, "")
+	invocation := strconv.Itoa(c.number)
+	if m.Key != "" {
+		invocation = toolcall.Fit(invocation+":"+m.Key, "")
 	}
 	b := &client.Begin{
 		Source: client.Source{RuntimeID: r.RuntimeID(), AgentID: r.conn.agent, InvocationID: invocation,
 			Protocol: r.conn.protocol, Implementation: r.conn.implementation},
 		OccurredAt: r.at,
 		TraceID:    r.TraceID(),
-		Action:     client.Action{Name: fit(name, "unnamed"), EffectKind: "mcp." + methodCallTool, EffectMode: r.conn.effectMode(name)},
+		Action:     client.Action{Name: toolcall.Fit(req.Tool, toolcall.UnnamedTool), EffectKind: toolcall.EffectKind, EffectMode: r.conn.effectMode(req.Tool)},
 	}
-	b.PrivateInput, b.PrivateInputRaw = private(input)
+	b.PrivateInput, b.PrivateInputRaw = toolcall.Private(req.Input)
 	r.queue = append(r.queue, &Step{Call: c.number, Line: r.line, Begin: b})
 	return c, nil
 }
 
 // fromServer follows a message of the server: only answers to the client's
 // requests matter.
-func (r *Reader) fromServer(m message) {
+func (r *Reader) fromServer(m jsonrpc.Message) {
 	c := r.conn
-	w := c.waiting[m.id]
-	if !m.isAnswer() || w == nil {
+	w := c.waiting[m.Key]
+	if !m.IsAnswer() || w == nil {
 		return
 	}
 	if w.answers++; w.answers == len(w.requests) {
-		delete(c.waiting, m.id)
+		delete(c.waiting, m.Key)
 		c.pending -= len(w.requests)
 	}
 	if len(w.requests) > 1 {
@@ -149,20 +136,18 @@ func (r *Reader) fromServer(m message) {
 	}
 	req := w.requests[0]
 	switch req.method {
-	case methodInitialize:
-		c.learnServer(m.result)
-	case methodListTools:
-		c.learnTools(m.result)
-	case methodTaskResult:
+	case toolcall.Initialize:
+		c.learnServer(m.Result)
+	case toolcall.List:
+		c.learnTools(m.Result)
+	case toolcall.TaskResult:
 		// An error here may be about the question or about the task.
-		if calls := c.tasks[req.task]; len(calls) == 1 && m.err == nil && c.open[calls[0].number] != nil {
+		if calls := c.tasks[req.task]; len(calls) == 1 && m.Err == nil && c.open[calls[0].number] != nil {
 			r.answered(calls[0], m)
 		}
-	case methodCallTool:
+	case toolcall.Call:
 		if req.call.isTask {
-			f, _ := fields(m.result, "task")
-			task, _ := fields(f["task"], "taskId")
-			if id := text(task["taskId"]); id != "" {
+			if id := toolcall.TaskID(m.Result); id != "" {
 				c.tasks[id] = append(c.tasks[id], req.call)
 				return
 			}
@@ -172,14 +157,9 @@ func (r *Reader) fromServer(m message) {
 }
 
 // answered queues the outcome of a call that has an answer.
-func (r *Reader) answered(c *call, m message) {
-	status, reasons := "succeeded", []string(nil)
-	if m.err != nil {
-		status, reasons = "failed", []string{"protocol_error"}
-	} else if f, _ := fields(m.result, "isError"); string(f["isError"]) == "true" {
-		status, reasons = "failed", []string{"tool_error"}
-	}
-	r.end(c, r.line, r.at, status, reasons, m.answer())
+func (r *Reader) answered(c *call, m jsonrpc.Message) {
+	status, reasons := toolcall.Status(&m)
+	r.end(c, r.line, r.at, status, reasons, m.Answer())
 }
 
 // endOpenCalls queues the outcome of every call that nothing was heard of.
@@ -198,6 +178,6 @@ func (r *Reader) endOpenCalls() {
 func (r *Reader) end(c *call, line int, at, status string, reasons []string, answer []byte) {
 	delete(r.conn.open, c.number)
 	a := &client.Append{Lifecycle: "outcome", SourceEventID: "outcome", OccurredAt: at, Status: status, ReasonCodes: reasons}
-	a.PrivateResult, a.PrivateResultRaw = private(answer)
+	a.PrivateResult, a.PrivateResultRaw = toolcall.Private(answer)
 	r.queue = append(r.queue, &Step{Call: c.number, Line: line, Outcome: a})
 }

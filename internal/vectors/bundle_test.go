@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
@@ -20,6 +21,8 @@ func TestBND01_BND02_BND05_BND06_BND08_BND09_Bundle(t *testing.T) {
 			MinSize      uint64  `json:"minSize"`
 			Newest       string  `json:"newest"`
 			AllowPartial bool    `json:"allowPartial"`
+			MaxAge       int64   `json:"maxAge"`
+			Now          int64   `json:"now"`
 			Status       string  `json:"status"`
 			Fails        []struct {
 				Check     string  `json:"check"`
@@ -47,6 +50,9 @@ func TestBND01_BND02_BND05_BND06_BND08_BND09_Bundle(t *testing.T) {
 				}
 			}
 			opts := receipt.Options{MinSize: c.MinSize, AllowPartial: c.AllowPartial}
+			if c.MaxAge > 0 {
+				opts.MaxAge, opts.Now = time.Duration(c.MaxAge)*time.Second, time.Unix(c.Now, 0)
+			}
 			if c.Newest != "" {
 				opts.Newest = []byte(c.Newest)
 			}

@@ -347,7 +347,7 @@ func TestCLM05_WitnessQuorum(t *testing.T) {
 	two := w.build(w.entries(7), w.checkpoint(7, stranger, w1, w3))
 	r := Verify(two, file, Options{})
 	wantVerified(t, "2 of 3", r)
-	if c, _ := r.Find(CheckWitnessQuorum); c.Detail != "2 of 3 trusted witnesses cosigned, quorum 2" {
+	if c, _ := r.Find(CheckWitnessQuorum); c.Detail != "2 of 3; missing w2.example; cosigned w1.example at 2026-07-28T00:00:00Z, w3.example at 2026-07-28T00:00:00Z; 2 needed" {
 		t.Errorf("got %+v", c)
 	}
 	if !slices.ContainsFunc(r.Claims, func(s string) bool { return strings.Contains(s, "not forked for these witnesses") }) {

@@ -18,7 +18,17 @@ type Status string
 const (
 	Verified  Status = "verified"   // 0: every check that applies passed
 	Failed    Status = "failed"     // 1: at least one check failed
-	NotJudged Status = "not_judged" // 2: no trust file, nothing to verify, or not logged
+	NotJudged Status = "not_judged" // 2: no trust file, nothing to verify, not logged, or a check that was asked for cannot be made
+)
+
+// Stage is how far a verified receipt is shown to have come.
+type Stage string
+
+// The stages that a verification can show. A bundle without a checkpoint shows
+// none; a receipt under a checkpoint is logged as well.
+const (
+	Published Stage = "published" // under a checkpoint that the log signed
+	Witnessed Stage = "witnessed" // under one whose cosignatures meet the quorum
 )
 
 // CheckStatus is the result of one check.
@@ -41,6 +51,7 @@ const (
 	CheckOrigin           = "origin"            // checkpoint, entries and events are of the trusted log
 	CheckLogSignature     = "log_signature"     // the trusted log key signed the checkpoint
 	CheckWitnessQuorum    = "witness_quorum"    // enough trusted witnesses cosigned it
+	CheckFreshness        = "freshness"         // they did so lately
 	CheckEntryOrder       = "entry_order"       // leaf indexes rise
 	CheckCommitmentDigest = "commitment_digest" // the digest is that of the event's bytes
 	CheckReference        = "reference"         // the reference says what the event says
@@ -59,7 +70,7 @@ const (
 // CheckNames are all names, in the order of a report.
 func CheckNames() []string {
 	return []string{CheckTrust, CheckFormat, CheckSchema, CheckCheckpoint, CheckOrigin, CheckLogSignature, CheckWitnessQuorum,
-		CheckEntryOrder, CheckCommitmentDigest, CheckReference, CheckPayloadType, CheckEventSignature, CheckKeyValidity,
+		CheckFreshness, CheckEntryOrder, CheckCommitmentDigest, CheckReference, CheckPayloadType, CheckEventSignature, CheckKeyValidity,
 		CheckLeafIndex, CheckProofLength, CheckInclusion, CheckChain, CheckLifecycle, CheckClaims, CheckCompleteness}
 }
 
@@ -76,6 +87,8 @@ type Report struct {
 	Origin string `json:"origin,omitempty"`
 	// TreeSize is the size of the bundle's checkpoint; 0 without one.
 	TreeSize uint64 `json:"treeSize,omitzero"`
+	// Stage is empty unless Status is Verified.
+	Stage Stage `json:"stage,omitempty"`
 	// Checks has every name at least once: one passed or not_checked line, or a
 	// line for each failure.
 	Checks []Check `json:"checks"`
@@ -85,6 +98,12 @@ type Report struct {
 	NotClaimed []string         `json:"notClaimed"`
 	Counts     Counts           `json:"counts"`
 	Signatures SignatureSummary `json:"signatures"`
+	// Witnesses are all trusted witnesses, with what the checkpoint shows of them;
+	// empty without a checkpoint.
+	Witnesses []Witness `json:"witnesses,omitempty"`
+	// Quorum is the quorum that was asked for, with what it has and needs; nil if
+	// none was, or without a checkpoint.
+	Quorum *QuorumPart `json:"quorum,omitempty"`
 }
 
 // Check is one line of a report.
@@ -247,7 +266,7 @@ var units = map[string]string{CheckChain: "attempts", CheckLifecycle: "attempts"
 // report lists the results in the order of the names. unreached is the detail
 // of checks that were not made.
 func (c *collector) report(unreached string) *Report {
-	r := &Report{SchemaVersion: ReportSchema, Claims: []string{}, NotClaimed: notClaimed(false),
+	r := &Report{SchemaVersion: ReportSchema, Claims: []string{}, NotClaimed: notClaimed(nil),
 		Counts: Counts{Failures: c.total}, Signatures: SignatureSummary{Keys: []KeySummary{}}}
 	for _, name := range CheckNames() {
 		res := c.results[name]

@@ -138,14 +138,11 @@ func ParseTlogProof(b []byte) (*TlogProof, error) {
 // as they were logged. The chain of its attempt is not checked unless the leaf
 // begins it.
 func VerifyTlogProof(text, leaf []byte, file *trust.File, opts Options) *Report {
-	if file == nil {
-		return NotJudgedReport(CheckTrust, noTrust)
-	}
-	if err := file.Validate(); err != nil {
-		return NotJudgedReport(CheckTrust, "the trust file cannot be used: "+err.Error())
-	}
 	opts.AllowPartial = true
-	v := newVerifier(file, opts)
+	v, none := newVerifier(file, opts)
+	if none != nil {
+		return none
+	}
 	if len(text) == 0 || len(leaf) == 0 {
 		return v.nothing("the proof or its leaf is empty: nothing to verify")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/trust"
@@ -24,6 +25,17 @@ type Options struct {
 	// AllowPartial accepts attempts of which earlier events are not in the
 	// bundle. What is there must still link up.
 	AllowPartial bool
+	// Policy says which logs and witnesses count, in place of the trust file's;
+	// nil for those of the trust file. It must not contradict the trust file: see
+	// [trust.File.CheckPolicy].
+	Policy *trust.Policy
+	// MaxAge fails a checkpoint that was not cosigned lately: the newest time T
+	// such that cosignatures of T or later meet the quorum must not be before
+	// Now − MaxAge. 0 asks for nothing. Times over Now + FutureTolerance do not
+	// count. Without a quorum this cannot be judged, and then nothing is.
+	MaxAge time.Duration
+	// Now is the verifier's clock for MaxAge.
+	Now time.Time
 }
 
 // Verify judges the bytes of a bundle by a trust file that came another way; nil
@@ -34,13 +46,10 @@ type Options struct {
 // The cost is about one Ed25519 verification and a proof's hashes an entry, in
 // one goroutine.
 func Verify(raw []byte, file *trust.File, opts Options) *Report {
-	if file == nil {
-		return NotJudgedReport(CheckTrust, noTrust)
+	v, none := newVerifier(file, opts)
+	if none != nil {
+		return none
 	}
-	if err := file.Validate(); err != nil {
-		return NotJudgedReport(CheckTrust, "the trust file cannot be used: "+err.Error())
-	}
-	v := newVerifier(file, opts)
 	if len(raw) == 0 {
 		return v.nothing("the input is empty: nothing to verify")
 	}
@@ -71,13 +80,17 @@ const noTrust = "no trust file: keys that stand beside what they sign prove noth
 // verifier is one verification.
 type verifier struct {
 	*collector
-	file *trust.File
-	opts Options
+	file   *trust.File
+	policy *trust.Policy // that of the options, or of the trust file
+	opts   Options
+	// unjudged: a check that was asked for cannot be made, so there is no verdict
+	// unless another one fails.
+	unjudged bool
 
 	// The checkpoint, if there is one that could be read.
 	logged     bool
 	checkpoint trust.Checkpoint
-	cosigned   int
+	tally      *trust.Tally
 
 	// Over the entries so far.
 	haveLast   bool
@@ -95,11 +108,32 @@ type verifier struct {
 	proof      [MaxProofHashes]Hash
 }
 
-func newVerifier(file *trust.File, opts Options) *verifier {
-	v := &verifier{collector: newCollector(), file: file, opts: opts, codes: map[string]bool{}, attempts: map[string]*attempt{},
+// newVerifier begins a verification, or says why there is nothing to judge by.
+func newVerifier(file *trust.File, opts Options) (*verifier, *Report) {
+	if file == nil {
+		return nil, NotJudgedReport(CheckTrust, noTrust)
+	}
+	if err := file.Validate(); err != nil {
+		return nil, NotJudgedReport(CheckTrust, "the trust file cannot be used: "+err.Error())
+	}
+	policy := opts.Policy
+	if policy == nil {
+		policy = file.Policy()
+	} else if err := policy.Validate(); err != nil {
+		return nil, NotJudgedReport(CheckTrust, "the policy cannot be used: "+err.Error())
+	} else if err := file.CheckPolicy(policy); err != nil {
+		return nil, NotJudgedReport(CheckTrust, "trust file and policy contradict each other: "+err.Error())
+	}
+	v := &verifier{collector: newCollector(), file: file, policy: policy, opts: opts, codes: map[string]bool{}, attempts: map[string]*attempt{},
 		seen: map[event.Digest]uint64{}, keys: map[string]int{}}
-	v.done(CheckTrust, "log %s (key %08x), event keys: %d, witnesses: %d, quorum: %d", file.Origin(), file.Log.ID, file.EventKeys.Len(), len(file.Witnesses), file.Quorum)
-	return v
+	v.done(CheckTrust, "%s", trustDetail(file, opts.Policy))
+	return v, nil
+}
+
+// cannot says why a check that was asked for cannot be made.
+func (v *verifier) cannot(name, detail string) {
+	v.unjudged = true
+	v.skip(name, "cannot be judged: "+detail)
 }
 
 func (v *verifier) nothing(detail string) *Report {
@@ -114,7 +148,7 @@ func (v *verifier) openCheckpoint(note []byte) {
 	const unread = "the checkpoint could not be read"
 	if note == nil {
 		const detail = "not logged: the bundle has no checkpoint, so nothing shows that its receipts are in the log"
-		for _, name := range []string{CheckCheckpoint, CheckLogSignature, CheckWitnessQuorum, CheckLeafIndex, CheckProofLength, CheckInclusion} {
+		for _, name := range []string{CheckCheckpoint, CheckLogSignature, CheckWitnessQuorum, CheckFreshness, CheckLeafIndex, CheckProofLength, CheckInclusion} {
 			v.skip(name, detail)
 		}
 		return
@@ -125,7 +159,7 @@ func (v *verifier) openCheckpoint(note []byte) {
 	}
 	if err != nil {
 		v.fail(Check{Name: CheckCheckpoint, Detail: err.Error()})
-		for _, name := range []string{CheckLogSignature, CheckWitnessQuorum, CheckLeafIndex, CheckProofLength, CheckInclusion} {
+		for _, name := range []string{CheckLogSignature, CheckWitnessQuorum, CheckFreshness, CheckLeafIndex, CheckProofLength, CheckInclusion} {
 			v.skip(name, unread)
 		}
 		return
@@ -137,59 +171,7 @@ func (v *verifier) openCheckpoint(note []byte) {
 	}
 	v.logSignature(n)
 	v.quorum(n)
-}
-
-func (v *verifier) logSignature(n *trust.Note) {
-	k := v.file.Log
-	expected := fmt.Sprintf("%s+%08x", k.Name, k.ID)
-	got, err := n.VerifyBy(k)
-	switch {
-	case err != nil:
-		v.fail(Check{Name: CheckLogSignature, Detail: "bad log signature: " + err.Error(), Expected: expected})
-	case got.Lines == 0:
-		v.fail(Check{Name: CheckLogSignature, Detail: "unknown log key: no signature of the checkpoint is by the trusted log key", Expected: expected, Got: signers(n)})
-	default:
-		v.done(CheckLogSignature, "signed by %s", expected)
-	}
-}
-
-// signers names the keys that a note says it is signed by.
-func signers(n *trust.Note) string {
-	var names []string
-	for i, s := range n.Signatures {
-		if i == 4 {
-			names = append(names, fmt.Sprintf("%d more", len(n.Signatures)-i))
-			break
-		}
-		names = append(names, fmt.Sprintf("%s+%08x", clip(s.Name), s.ID))
-	}
-	return strings.Join(names, ", ")
-}
-
-func (v *verifier) quorum(n *trust.Note) {
-	total := len(v.file.Witnesses)
-	for _, w := range v.file.Witnesses {
-		got, err := n.VerifyBy(w)
-		if err != nil {
-			v.fail(Check{Name: CheckWitnessQuorum, Detail: "bad cosignature: " + err.Error()})
-			continue
-		}
-		// Without a time a cosignature does not say that this is the largest tree
-		// that the witness has seen.
-		if got.Lines > 0 && got.Timestamp > 0 {
-			v.cosigned++
-		}
-	}
-	switch q := v.file.Quorum; {
-	case v.failedCheck(CheckWitnessQuorum):
-	case q == 0:
-		v.skip(CheckWitnessQuorum, fmt.Sprintf("no quorum was asked for; %d of %d trusted witnesses cosigned", v.cosigned, total))
-	case v.cosigned < q:
-		v.fail(Check{Name: CheckWitnessQuorum, Detail: fmt.Sprintf("%d of %d trusted witnesses cosigned", v.cosigned, total),
-			Expected: fmt.Sprintf("at least %d", q), Got: fmt.Sprint(v.cosigned)})
-	default:
-		v.done(CheckWitnessQuorum, "%d of %d trusted witnesses cosigned, quorum %d", v.cosigned, total, q)
-	}
+	v.freshness()
 }
 
 // claims compares the claim boundaries with the registered texts of the codes
@@ -253,10 +235,7 @@ func (v *verifier) newest() bool {
 		err = fmt.Errorf("it is of log %q", clip(c.Origin))
 	}
 	if err == nil {
-		var got trust.Verified
-		if got, err = n.VerifyBy(v.file.Log); err == nil && got.Lines == 0 {
-			err = errors.New("unknown log key: it is not signed by the trusted log key")
-		}
+		_, err = v.policy.LogSignature(n, c.Origin)
 	}
 	switch {
 	case err != nil:
@@ -291,16 +270,22 @@ func (v *verifier) finish(unreached string, entries int) *Report {
 	slices.SortFunc(r.Signatures.Keys, func(a, b KeySummary) int { return strings.Compare(a.KeyID, b.KeyID) })
 	if v.logged {
 		r.TreeSize = v.checkpoint.Size
+		r.Witnesses = witnesses(v.tally)
+		if q := v.tally.Quorum; q != nil {
+			r.Quorum = quorumPart(q)
+		}
 	}
 	switch {
 	case v.total > 0:
 		r.Status = Failed
-	case !v.logged:
+	case !v.logged || v.unjudged:
 		r.Status = NotJudged
 	default:
-		r.Status = Verified
-		r.NotClaimed = notClaimed(v.file.Quorum > 0)
-		r.Claims = claimsOf(entries, len(v.attempts), v.partial > 0, v.file.Origin(), v.checkpoint.Size, v.cosigned, len(v.file.Witnesses), v.file.Quorum)
+		r.Status, r.Stage = Verified, Published
+		if v.tally.Quorum != nil {
+			r.Stage = Witnessed
+		}
+		r.Claims, r.NotClaimed = v.shown(entries), notClaimed(v.tally)
 	}
 	return r
 }

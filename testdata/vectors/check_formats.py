@@ -210,7 +210,8 @@ def check_bundle(c):
     for case in read("bundle.json")["cases"]:
         raw = (HERE / case["bundle"]).read_bytes()
         t = trust.Trust((HERE / case["trust"]).read_bytes()) if "trust" in case else None
-        r = bundle.verify(raw, t, case.get("minSize", 0), case["newest"].encode("utf-8") if "newest" in case else None, case.get("allowPartial", False))
+        r = bundle.verify(raw, t, case.get("minSize", 0), case["newest"].encode("utf-8") if "newest" in case else None, case.get("allowPartial", False),
+                          case.get("maxAge"), case.get("now"))
         c.same("bundle.json", case["rule"], case["status"], r.status)
         want = {(f["check"], f.get("leafIndex")) for f in case.get("fails", [])}
         names = {n for n, _ in r.fails}

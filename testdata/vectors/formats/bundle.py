@@ -9,7 +9,7 @@ from .event import Bad
 
 SCHEMA = "counterfoil.bundle.v1"
 MAX_BUNDLE, MAX_ENTRIES, MAX_HASHES, MAX_BOUNDARIES = 256 << 20, 100_000, 64, 64
-CHECKS = ("trust", "format", "schema", "checkpoint", "origin", "log_signature", "witness_quorum", "entry_order", "commitment_digest",
+CHECKS = ("trust", "format", "schema", "checkpoint", "origin", "log_signature", "witness_quorum", "freshness", "entry_order", "commitment_digest",
           "reference", "payload_type", "event_signature", "key_validity", "leaf_index", "proof_length", "inclusion", "chain", "lifecycle",
           "claims", "completeness")
 REGISTRY = json.loads((pathlib.Path(__file__).parent.parent / "registries.json").read_text(encoding="utf-8"))["claimBoundaries"]
@@ -98,8 +98,8 @@ class Report:
         return [n for n in CHECKS if any(n == f for f, _ in self.fails)]
 
 
-def verify(raw, trust, min_size=0, newest=None, allow_partial=False):
-    """trust is a trust.Trust, or None."""
+def verify(raw, trust, min_size=0, newest=None, allow_partial=False, max_age=None, now=None):
+    """trust is a trust.Trust, or None; max_age and now are in seconds."""
     r = Report()
     if trust is None or raw == b"":
         r.status = "not_judged"
@@ -113,7 +113,7 @@ def verify(raw, trust, min_size=0, newest=None, allow_partial=False):
     if not doc["entries"]:
         r.status = "not_judged"
         return r
-    Verifier(r, trust, doc, allow_partial, min_size, newest).run()
+    Verifier(r, trust, doc, allow_partial, min_size, newest, max_age, now).run()
     return r
 
 
@@ -151,9 +151,10 @@ def signatures(v):
 
 
 class Verifier:
-    def __init__(self, report, trust, doc, allow_partial, min_size, newest):
+    def __init__(self, report, trust, doc, allow_partial, min_size, newest, max_age, now):
         self.r, self.trust, self.doc = report, trust, doc
         self.allow_partial, self.min_size, self.newest = allow_partial, min_size, newest
+        self.max_age, self.now, self.unjudged = max_age, now, False
         self.last, self.codes, self.unread, self.seen, self.attempts = -1, set(), False, set(), {}
         self.size = self.root = None
 
@@ -163,7 +164,7 @@ class Verifier:
             self.entry(e)
         self.claims()
         self.completeness()
-        self.r.status = "failed" if self.r.fails else "verified" if self.size is not None else "not_judged"
+        self.r.status = "failed" if self.r.fails else "not_judged" if self.size is None or self.unjudged else "verified"
 
     def checkpoint(self, note):
         if note is None:
@@ -180,7 +181,7 @@ class Verifier:
                 self.r.fail("log_signature")
         except log.NotVerified:
             self.r.fail("log_signature")
-        cosigned = 0
+        cosigned = []
         for w in self.trust.witnesses:
             try:
                 n = log.signed_by(text, sigs, w)
@@ -188,9 +189,22 @@ class Verifier:
                 self.r.fail("witness_quorum")
                 return
             times = [int.from_bytes(s[:8], "big") for name, i, s in sigs if (name, i) == (w.name, w.id)]
-            cosigned += bool(n and max(times) > 0)
-        if cosigned < self.trust.quorum:
+            if n and max(times) > 0:
+                cosigned.append(max(times))
+        if len(cosigned) < self.trust.quorum:
             self.r.fail("witness_quorum")
+        elif self.max_age is not None:
+            self.freshness(cosigned)
+
+    def freshness(self, times):
+        """The time since which so many cosigned, without times that are more than five minutes ahead."""
+        quorum = self.trust.quorum
+        if quorum == 0:
+            self.unjudged = True
+            return
+        times = sorted((t for t in times if t <= self.now + 300), reverse=True)
+        if len(times) < quorum or self.now - times[quorum - 1] > self.max_age:
+            self.r.fail("freshness")
 
     def entry(self, e):
         rec, ref, art = e["record"], e["reference"], e["artifact"]

@@ -120,7 +120,13 @@ def cases():
     yield ("earlier events missing, as allowed", "partial", SEVEN.bundle(3, 5), TRUST, {"allowPartial": True}, *ok)
     yield ("under the newest checkpoint that is known", "three_entries", THREE, TRUST, {"newest": SEVEN.note()}, *ok)
 
+    seen = SEVEN.bundle(1, 3, 5, note=SEVEN.note(witnesses=TIMES))
+    oldest = TIMES[0][1]
+    yield ("the quorum was met an hour ago, as is allowed", "witnessed", seen, WITNESSED, {"maxAge": 3600, "now": oldest + 3600}, *ok)
+    yield ("cosigned five minutes ahead of the clock", "witnessed", seen, WITNESSED, {"maxAge": 3600, "now": oldest - 299}, *ok)
+
     judged = ("not_judged", [], True)
+    yield ("an age is asked for, and no quorum that could tell it", "witnessed", seen, TRUST, {"maxAge": 3600, "now": oldest}, *judged)
     yield ("no trust file", "three_entries", THREE, None, {}, *judged)
     yield ("no bytes", "empty", b"", TRUST, {}, *judged)
     yield ("no entries", "no_entries", edit(edit(THREE, ["entries"], []), ["claimBoundaries"], {}), TRUST, {}, *judged)
@@ -178,6 +184,9 @@ def cases():
         witnesses=TIMES[:1], lines=[Log(size=6).note(witnesses=TIMES[1:]).splitlines(True)[-1]])), [("witness_quorum", None)], file=WITNESSED)
     yield bad("a cosignature that states no time", "witness_no_time", SEVEN.bundle(1, 3, 5, note=SEVEN.note(witnesses=(TIMES[0], ("witness-2", 0)))),
               [("witness_quorum", None)], file=WITNESSED)
+    # freshness
+    yield bad("the quorum was met longer ago than is allowed", "witnessed", seen, [("freshness", None)], file=WITNESSED, options={"maxAge": 3600, "now": oldest + 3601})
+    yield bad("cosigned further ahead of the clock", "witnessed", seen, [("freshness", None)], file=WITNESSED, options={"maxAge": 3600, "now": oldest - 300})
     # entry_order
     swapped = dict(THREE, entries=[THREE["entries"][1], THREE["entries"][0], THREE["entries"][2]])
     yield bad("entries out of order", "entry_order", swapped, [("entry_order", 1)], False)
@@ -269,7 +278,7 @@ def make():
             t = trust.Trust(tb)
             case["trust"] = trusts.setdefault(tb, f"bundle/trust_{len(trusts) + 1}.json")
         r = bundle.verify(raw, t, min_size=options.get("minSize", 0), newest=options["newest"].encode("utf-8") if "newest" in options else None,
-                          allow_partial=options.get("allowPartial", False))
+                          allow_partial=options.get("allowPartial", False), max_age=options.get("maxAge"), now=options.get("now"))
         names = [n for n in bundle.CHECKS if any(n == f for f, _ in fails)]
         assert r.status == status and (r.names() == names if only else set(names) <= set(r.names())), f"{rule}: {r.status} {r.fails}"
         leaves = [f for f in fails if f[1] is not None]
@@ -287,7 +296,7 @@ def make():
     assert not missing, f"no case for {missing}"
     assert canonical.check_canonical(files["bundle/three_entries.bundle.json"], canonical.Profile(1 << 20, 64, True, True))
     return {
-        "description": "Bundles, the trust files to judge them by, options (minSize, newest: a signed checkpoint, allowPartial), and what a verifier must "
+        "description": "Bundles, the trust files to judge them by, options (minSize, newest: a signed checkpoint, allowPartial, maxAge and now in seconds), and what a verifier must "
                        "answer. status is verified, failed or not_judged; no trust means that no trust file is given. fails lists checks that fail, "
                        "with the leaf at which they do where that is given; only says that no other check fails. Every check name but trust has a "
                        "bundle that fails it. Rules: docs/spec/bundle.md.",

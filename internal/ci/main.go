@@ -45,6 +45,7 @@ var steps = []step{
 	{name: "vectors", why: "the test vectors, checked by scripts that share no code with the ledger", run: vectors},
 	{name: "test", why: "every test", run: tests},
 	{name: "quickstart", why: "the built programs as a newcomer uses them, to offline verification", run: quickstart},
+	{name: "peers", why: "the log and the witness against programs and libraries of others", run: peers},
 	{name: "race", why: "the concurrent packages again, under the race detector", run: race},
 	{name: "fuzz", why: "every fuzz target for a few seconds", run: fuzz},
 	{name: "faults", why: "the whole ledger killed 50 times, and what was acknowledged found again", run: faults},

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +72,27 @@ func program(t testing.TB, pkg string) string {
 		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
 	programs.built[pkg] = bin
+	return bin
+}
+
+// programWith builds a program of a peer with edits to a copy of go.mod.
+func programWith(t testing.TB, pkg string, edits ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	modfile := filepath.Join(dir, "go.mod")
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), string(b))
+	}
+	bin := filepath.Join(dir, filepath.Base(pkg))
+	for _, args := range [][]string{append(append([]string{"mod", "edit"}, edits...), modfile), {"build", "-buildvcs=false", "-modfile=" + modfile, "-mod=mod", "-o", bin, pkg}} {
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
 	return bin
 }
 
@@ -134,11 +154,6 @@ func (p *process) wait() {
 		_ = p.cmd.Wait()
 		close(p.ended)
 	}
-}
-
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	p.wait()
 }
 
 // ready reads the line of JSON that our programs print when they serve.
@@ -294,19 +309,8 @@ func startOmni(t testing.TB, dir string, keys ...string) *witness {
 		"--private_key_path", write(t, filepath.Join(dir, "omni.key"), skey), "--public_witness_config_url", list, "--logtostderr")
 	w := &witness{p, "http://" + addr, cosignerKey("omni.example/w", publicOf(t, vkey))}
 	w.awaitHTTP("/")
-	// It polls the list at some time after it listens: wait until the last log is known.
 	eventually(t, "omniwitness knows the logs", func() bool {
-		for _, k := range keys {
-			resp, err := http.Post(w.url+"/add-checkpoint", "", strings.NewReader("old 0\n\n"+nameOf(k)+"\n"))
-			if err != nil {
-				return false
-			}
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusNotFound {
-				return false
-			}
-		}
-		return true
+		return strings.Contains(w.stderr.String(), "Successfully merged public witness config")
 	})
 	return w
 }

@@ -70,6 +70,10 @@ func checkDir(path string) error {
 	return nil
 }
 
+// ReadSeed reads a seed file as [GenerateSeed] wrote it, under the same rules as
+// [Open]: for programs that sign in place of the ledger.
+func ReadSeed(path string) (Secret, error) { return readSecret(path) }
+
 // readSecret reads 32 bytes written as one line of standard base64.
 func readSecret(path string) (Secret, error) {
 	data, err := readGuarded(path, maxKeyFile, 0o077)

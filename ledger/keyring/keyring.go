@@ -9,12 +9,17 @@
 //	event.key      the Ed25519 seed of the event signer, 32 bytes, one line of
 //	               standard base64 with padding
 //	tenant.key     the tenant's secret, 32 bytes, written the same way
+//	event-….key    the seeds of later event keys, named by the first 16 hex digits
+//	               of their fingerprint
 //	registry.json  the registered event keys; see [Registry]
+//	signer         the id of the event key that signs, one line; without the file
+//	               it is that of event.key
 //
 // Every file ends with exactly one newline and has one accepted spelling.
-// [Generate] makes all four at once. log.key and event.key are signing seeds
-// and never part of a backup (requirement DUR-05): [Config.SeedFiles] names
-// them. Without tenant.key nothing in the vault can be opened again.
+// [Generate] makes the first three and the registry at once. log.key, event.key
+// and event-….key are signing seeds and never part of a backup (requirement
+// DUR-05): [IsSeedFile] knows them. Without tenant.key nothing in the vault can
+// be opened again.
 //
 // # Fail closed
 //
@@ -38,6 +43,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"counterfoil/ledger/commit"
 	"counterfoil/ledger/event"
@@ -84,6 +90,9 @@ type Config struct {
 	// is an error (ATT-14). The registry is Dir/registry.json all the same.
 	EventKeyID    string
 	EventSeedFile string
+	// External signs events in place of a seed file: a helper program, a key
+	// service. EventKeyID must name its key. It is always wrapped by [Verified].
+	External Signer
 
 	// VerifySignatures checks every event signature before it is given out,
 	// at about 100 µs each. Signers outside the process are always checked;
@@ -93,13 +102,10 @@ type Config struct {
 	VerifySignatures bool
 }
 
-// SeedFiles are the paths of the signing seeds, which a backup leaves out.
-func (c Config) SeedFiles() []string {
-	files := []string{filepath.Join(c.Dir, LogKeyFile), filepath.Join(c.Dir, EventKeyFile)}
-	if c.EventSeedFile != "" {
-		files = append(files, c.EventSeedFile)
-	}
-	return files
+// IsSeedFile reports whether a file of the directory of keys holds a signing
+// seed, which a backup leaves out.
+func IsSeedFile(name string) bool {
+	return name == LogKeyFile || name == EventKeyFile || strings.HasPrefix(name, seedPrefix)
 }
 
 func (c Config) validate() error {
@@ -110,7 +116,13 @@ func (c Config) validate() error {
 	if c.Origin == "" {
 		errs = append(errs, fmt.Errorf("%w: no log origin", ErrConfig))
 	}
-	if (c.EventKeyID == "") != (c.EventSeedFile == "") {
+	switch {
+	case c.External != nil && c.EventSeedFile != "":
+		errs = append(errs, fmt.Errorf("%w: an external signer and an event seed file; hint: give one of them", ErrConfig))
+	case c.External != nil && c.EventKeyID == "":
+		errs = append(errs, fmt.Errorf("%w: an external signer without the id of its key; hint: give both", ErrConfig))
+	case c.External != nil:
+	case (c.EventKeyID == "") != (c.EventSeedFile == ""):
 		given, missing := "event key id", "event seed file"
 		if c.EventKeyID == "" {
 			given, missing = missing, given
@@ -156,36 +168,60 @@ func Open(cfg Config) (*Keyring, error) {
 }
 
 func (k *Keyring) openEvent(cfg Config) error {
-	path := cfg.EventSeedFile
-	if path == "" {
-		path = filepath.Join(cfg.Dir, EventKeyFile)
-	}
-	seed, err := readSecret(path)
+	signer, err := cfg.signer()
 	if err != nil {
 		return err
 	}
-	local, err := newLocalSigner(seed)
-	if err != nil {
-		return fmt.Errorf("event key %s: %w", path, err)
-	}
-	id := local.KeyID()
-	if cfg.EventKeyID != "" && cfg.EventKeyID != id {
-		return fmt.Errorf("event key %s: %w: expected id %s, got %s", path, ErrMismatch, cfg.EventKeyID, id)
-	}
+	id := signer.KeyID()
 	k.registry, err = LoadRegistry(filepath.Join(cfg.Dir, RegistryFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("event key %s: %w: there is no registry: %w", id, ErrNotRegistered, err)
 	} else if err != nil {
 		return err
 	}
-	if err := k.registry.mayName(id, local.Public()); err != nil {
+	if err := k.registry.mayName(id, signer.Public()); err != nil {
 		return err
 	}
-	k.event = local
-	if cfg.VerifySignatures {
-		k.event = Verified(local)
-	}
+	k.event = signer
 	return nil
+}
+
+// signer opens the event key that was asked for.
+func (c Config) signer() (Signer, error) {
+	if c.External != nil {
+		if id := c.External.KeyID(); id != c.EventKeyID {
+			return nil, fmt.Errorf("external signer: %w: expected key %s, it has %s", ErrMismatch, c.EventKeyID, id)
+		}
+		return Verified(c.External), nil
+	}
+	path, id := c.EventSeedFile, c.EventKeyID
+	if path == "" {
+		var err error
+		if path, id, err = chosen(c.Dir); err != nil {
+			return nil, err
+		}
+	}
+	return openSeed(path, id, c.VerifySignatures)
+}
+
+// openSeed opens the event key in a seed file; id is the one that it must have,
+// "" for any.
+func openSeed(path, id string, verify bool) (Signer, error) {
+	seed, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	local, err := newLocalSigner(seed)
+	if err != nil {
+		return nil, fmt.Errorf("event key %s: %w", path, err)
+	}
+	if id != "" && id != local.KeyID() {
+		return nil, fmt.Errorf("event key %s: %w: expected id %s, got %s", path, ErrMismatch, id, local.KeyID())
+	}
+	if verify {
+		return Verified(local), nil
+	}
+	return local, nil
 }
 
 // mayName reports why the key may not sign, or nil.

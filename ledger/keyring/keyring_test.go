@@ -428,15 +428,24 @@ func TestPRV08_SecretsAreNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestDUR05_SeedFilesAreNamedForBackup(t *testing.T) {
-	cfg := keyring.Config{Dir: "/d", Origin: origin}
-	want := []string{"/d/log.key", "/d/event.key"}
-	if diff := cmp.Diff(want, cfg.SeedFiles()); diff != "" {
-		t.Error(diff)
+func TestDUR05_SeedFilesAreKnownForBackup(t *testing.T) {
+	dir, _ := generate(t)
+	if _, err := keyring.GenerateEvent(dir, rand.Reader); err != nil {
+		t.Fatal(err)
 	}
-	cfg.EventSeedFile = "/elsewhere/k"
-	if diff := cmp.Diff(append(want, "/elsewhere/k"), cfg.SeedFiles()); diff != "" {
-		t.Error(diff)
+	var seeds []string
+	for name := range snapshot(t, dir) {
+		if keyring.IsSeedFile(filepath.Base(name)) {
+			seeds = append(seeds, name)
+		}
+	}
+	if len(seeds) != 3 { // log.key, event.key, event-….key
+		t.Errorf("seed files %q", seeds)
+	}
+	for _, name := range []string{keyring.TenantKeyFile, keyring.RegistryFile, keyring.SignerFile} {
+		if keyring.IsSeedFile(filepath.Base(name)) {
+			t.Errorf("%s is no seed", name)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"counterfoil/ledger/event"
 )
 
 // Status says what an event key may do.
@@ -30,8 +32,9 @@ var transitions = map[Status][]Status{
 }
 
 var (
-	// ErrConflict: the key id is registered with other key material.
-	ErrConflict = errors.New("key id is registered with another public key")
+	// ErrConflict: the key id is registered with other key material, or the key
+	// material under another id.
+	ErrConflict = errors.New("key id and public key are registered otherwise")
 	// ErrTransition: the status may not change this way.
 	ErrTransition = errors.New("key status may not change this way")
 )
@@ -66,8 +69,8 @@ func (e Entry) validate() error {
 	if len(e.PublicKey) != ed25519.PublicKeySize {
 		return fmt.Errorf("%w: public key of %q: expected %d bytes, got %d", ErrMalformed, e.KeyID, ed25519.PublicKeySize, len(e.PublicKey))
 	}
-	if want := KeyID(e.PublicKey); e.KeyID != want {
-		return fmt.Errorf("%w: the id of the public key is %s, not %q", ErrMismatch, want, e.KeyID)
+	if !event.IsKeyID(e.KeyID, e.PublicKey) {
+		return fmt.Errorf("%w: the id of the public key is %s, not %q", ErrMismatch, KeyID(e.PublicKey), e.KeyID)
 	}
 	to, revoked := e.ToIndex != nil, e.RevokedFromIndex != nil
 	var ok bool
@@ -156,6 +159,11 @@ func (r *Registry) Register(keyID string, pub ed25519.PublicKey, fromIndex uint6
 			return Entry{}, false, fmt.Errorf("register key %s: %w", keyID, ErrConflict)
 		}
 		return r.keys[i].clone(), false, nil
+	}
+	for _, other := range r.keys {
+		if pub.Equal(other.PublicKey) { // in the other scheme
+			return Entry{}, false, fmt.Errorf("register key %s: %w: this public key is registered as %s", keyID, ErrConflict, other.KeyID)
+		}
 	}
 	e = Entry{KeyID: keyID, PublicKey: bytes.Clone(pub), Status: Active, FromIndex: fromIndex}
 	if err := e.validate(); err != nil {

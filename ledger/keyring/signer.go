@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+
+	"counterfoil/ledger/event"
 )
 
 // ErrBadSignature: a signer returned something that is not its signature.
@@ -12,12 +14,13 @@ var ErrBadSignature = errors.New("signer returned a wrong signature")
 
 // Signer signs events. Implementations are safe for concurrent use.
 type Signer interface {
-	// KeyID is the id of Public: see [KeyID].
+	// KeyID is the id of Public: [KeyID], or [event.PrehashKeyID] if it signs
+	// by Ed25519ph.
 	KeyID() string
 	// Public is the public key. The caller does not change it.
 	Public() ed25519.PublicKey
-	// Sign returns the 64-byte Ed25519 signature over pae, the DSSE
-	// pre-authentication encoding of an event. It neither changes nor keeps
+	// Sign returns the 64-byte signature over pae, the DSSE pre-authentication
+	// encoding of an event, in the scheme that the key id names. It neither changes nor keeps
 	// pae. On an error nothing was signed as far as the caller is concerned;
 	// nothing is retried here.
 	Sign(pae []byte) ([]byte, error)
@@ -43,7 +46,7 @@ func (v *verified) KeyID() string             { return v.id }
 func (v *verified) Public() ed25519.PublicKey { return bytes.Clone(v.pub) }
 
 func (v *verified) Sign(pae []byte) ([]byte, error) {
-	if len(v.pub) != ed25519.PublicKeySize || KeyID(v.pub) != v.id {
+	if len(v.pub) != ed25519.PublicKeySize || !event.IsKeyID(v.id, v.pub) {
 		return nil, fmt.Errorf("sign with %s: %w: the signer's public key has another id", v.id, ErrMismatch)
 	}
 	theirs, err := v.inner.Sign(bytes.Clone(pae))
@@ -51,7 +54,7 @@ func (v *verified) Sign(pae []byte) ([]byte, error) {
 		return nil, fmt.Errorf("sign with %s: %w", v.id, err)
 	}
 	sig := bytes.Clone(theirs)
-	if len(sig) != ed25519.SignatureSize || !ed25519.Verify(v.pub, pae, sig) {
+	if !event.VerifySignature(v.id, v.pub, pae, sig) {
 		return nil, fmt.Errorf("sign with %s: %w: %d bytes that do not verify", v.id, ErrBadSignature, len(sig))
 	}
 	return sig, nil

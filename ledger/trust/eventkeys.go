@@ -22,7 +22,7 @@ const MaxIndex = 1<<53 - 1
 // The key may sign leaf i if FromIndex ≤ i, i < ToIndex and i <
 // RevokedFromIndex, as far as they are set.
 type EventKey struct {
-	KeyID            string            // event.KeyID of PublicKey
+	KeyID            string            // event.KeyID or event.PrehashKeyID of PublicKey
 	PublicKey        ed25519.PublicKey // 32 bytes
 	FromIndex        uint64            // first leaf that the key may sign
 	ToIndex          *uint64           // first leaf that it may not sign any more: retired
@@ -33,8 +33,8 @@ func (k EventKey) validate() error {
 	if len(k.PublicKey) != ed25519.PublicKeySize {
 		return fmt.Errorf("public key of %q has %d bytes, want %d", clip(k.KeyID), len(k.PublicKey), ed25519.PublicKeySize)
 	}
-	if want := event.KeyID(k.PublicKey); k.KeyID != want {
-		return fmt.Errorf("keyId %q is not the id of its public key, %s", clip(k.KeyID), want)
+	if !event.IsKeyID(k.KeyID, k.PublicKey) {
+		return fmt.Errorf("keyId %q is not the id of its public key, %s", clip(k.KeyID), event.KeyID(k.PublicKey))
 	}
 	for name, p := range map[string]*uint64{"fromIndex": &k.FromIndex, "toIndex": k.ToIndex, "revokedFromIndex": k.RevokedFromIndex} {
 		if p == nil {
@@ -117,8 +117,8 @@ type EventKeys struct {
 	byID map[string]*EventKey
 }
 
-// NewEventKeys checks and copies a list of keys, at most MaxEventKeys, no key
-// twice.
+// NewEventKeys checks and copies a list of keys, at most MaxEventKeys, no public
+// key twice, not in two schemes either.
 func NewEventKeys(keys []EventKey) (EventKeys, error) {
 	if len(keys) > MaxEventKeys {
 		return EventKeys{}, fmt.Errorf("%d event keys, limit %d", len(keys), MaxEventKeys)
@@ -131,12 +131,16 @@ func NewEventKeys(keys []EventKey) (EventKeys, error) {
 		e.list[i] = k.clone()
 	}
 	slices.SortFunc(e.list, func(a, b EventKey) int { return strings.Compare(a.KeyID, b.KeyID) })
+	publics := make(map[string]string, len(e.list))
 	for i := range e.list {
 		k := &e.list[i]
 		if e.byID[k.KeyID] != nil {
 			return EventKeys{}, fmt.Errorf("event key %s is listed twice", k.KeyID)
 		}
-		e.byID[k.KeyID] = k
+		if other := publics[string(k.PublicKey)]; other != "" {
+			return EventKeys{}, fmt.Errorf("event keys %s and %s are one public key", other, k.KeyID)
+		}
+		e.byID[k.KeyID], publics[string(k.PublicKey)] = k, k.KeyID
 	}
 	return e, nil
 }
@@ -188,7 +192,7 @@ func (e EventKeys) CheckBytes(eventBytes []byte, sigs []event.Signature, leafInd
 		if pae == nil {
 			pae = event.PAE(event.PayloadType, eventBytes)
 		}
-		if len(s.Sig) != ed25519.SignatureSize || !ed25519.Verify(k.PublicKey, pae, s.Sig) {
+		if !event.VerifySignature(k.KeyID, k.PublicKey, pae, s.Sig) {
 			if best.Reason == UnknownKey {
 				best.Reason, best.KeyID = BadSignature, s.KeyID
 			}

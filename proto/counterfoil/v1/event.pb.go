@@ -874,7 +874,7 @@ func (x *Record) GetSignatures() []*Signature {
 // event.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "ed25519:" and hex SHA-256 of the public key. A hint: a verifier looks the
+	// "ed25519:" or "ed25519ph:" and hex SHA-256 of the public key. A hint: a verifier looks the
 	// key up in its own trust file and nowhere else.
 	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// Standard padded base64 in JSON.

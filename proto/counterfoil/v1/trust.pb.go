@@ -161,7 +161,7 @@ func (x *TrustLog) GetVkey() string {
 // of leaf indexes: whoever steals a key writes the times too.
 type EventKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "ed25519:" and hex SHA-256 of the public key.
+	// "ed25519:" or "ed25519ph:" and hex SHA-256 of the public key.
 	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// 32 bytes.
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`

@@ -68,21 +68,33 @@ def public(seed):
     return encode(mul(expand(seed)[0], BASE))
 
 
-def sign(seed, msg):
+# What goes before everything that Ed25519ph hashes: flag 1, an empty context.
+PREHASHED = b"SigEd25519 no Ed25519 collisions" + bytes([1, 0])
+
+
+def sign(seed, msg, dom=b""):
     a, prefix = expand(seed)
     pub = encode(mul(a, BASE))
-    r = num(hashlib.sha512(prefix + msg).digest()) % L
+    r = num(hashlib.sha512(dom + prefix + msg).digest()) % L
     rb = encode(mul(r, BASE))
-    k = num(hashlib.sha512(rb + pub + msg).digest()) % L
+    k = num(hashlib.sha512(dom + rb + pub + msg).digest()) % L
     return rb + ((r + k * a) % L).to_bytes(32, "little")
 
 
-def verify(pub, msg, sig):
+def sign_ph(seed, msg):
+    return sign(seed, hashlib.sha512(msg).digest(), PREHASHED)
+
+
+def verify(pub, msg, sig, dom=b""):
     if len(pub) != 32 or len(sig) != 64:
         return False
     a, s = decode(pub), num(sig[32:])
     if a is None or s >= L:
         return False
-    k = num(hashlib.sha512(sig[:32] + pub + msg).digest()) % L
+    k = num(hashlib.sha512(dom + sig[:32] + pub + msg).digest()) % L
     minus = (P - a[0], a[1], 1, (P - a[0]) * a[1] % P)
     return encode(add(mul(s, BASE), mul(k, minus))) == sig[:32]
+
+
+def verify_ph(pub, msg, sig):
+    return verify(pub, hashlib.sha512(msg).digest(), sig, PREHASHED)

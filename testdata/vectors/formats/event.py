@@ -283,11 +283,19 @@ def key_id(pub):
     return "ed25519:" + hashlib.sha256(pub).hexdigest()
 
 
+def prehash_key_id(pub):
+    return "ed25519ph:" + hashlib.sha256(pub).hexdigest()
+
+
+# The schemes of a public key, by the id that names it.
+SCHEMES = ((key_id, ed25519.verify), (prehash_key_id, ed25519.verify_ph))
+
+
 def valid_key_id(s):
     alg, colon, name = s.partition(":")
     if not colon or not re.fullmatch("[a-z0-9-]{1,32}", alg):
         return False
-    if alg == "ed25519":
+    if alg in ("ed25519", "ed25519ph"):
         return re.fullmatch("[0-9a-f]{64}", name) is not None
     return re.fullmatch(r'[!#-\[\]-~]{1,200}', name) is not None
 
@@ -374,7 +382,8 @@ def pae(payload_type, payload):
 
 def verify_with(pub, event_bytes, sigs):
     """Place of the first good signature of pub, −1 without one."""
+    message = pae(PAYLOAD_TYPE, event_bytes)
     for i, (kid, sig) in enumerate(sigs):
-        if kid == key_id(pub) and ed25519.verify(pub, pae(PAYLOAD_TYPE, event_bytes), sig):
+        if any(kid == name(pub) and verify(pub, message, sig) for name, verify in SCHEMES):
             return i
     return -1

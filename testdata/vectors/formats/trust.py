@@ -24,7 +24,7 @@ class EventKey:
     def __init__(self, j):
         need(j, "keyId", "publicKey", "fromIndex")
         self.id, self.public = j["keyId"], strict_b64(j["publicKey"])
-        if not self.public or len(self.public) != 32 or self.id != event.key_id(self.public):
+        if not self.public or len(self.public) != 32 or self.id not in (event.key_id(self.public), event.prehash_key_id(self.public)):
             raise Malformed("event key: 32 bytes under their own id")
         self.first, self.to, self.revoked = (int(j[n]) if n in j else None for n in ("fromIndex", "toIndex", "revokedFromIndex"))
         if any(n is not None and n < self.first for n in (self.to, self.revoked)) or self.first < 0:
@@ -60,7 +60,7 @@ class Trust:
         self.origin = self.log.name
         if j["log"]["origin"] != self.origin or self.log.kind not in (log.ED25519, log.MLDSA44):
             raise Malformed("log")
-        if not 1 <= len(self.keys) <= MAX_KEYS or len({k.id for k in self.keys}) != len(self.keys):
+        if not 1 <= len(self.keys) <= MAX_KEYS or len({k.public for k in self.keys}) != len(self.keys):
             raise Malformed("eventKeys: 1 to 1024, none twice")
         if len(self.witnesses) > MAX_WITNESSES or any(w.kind not in (log.COSIGNATURE, log.MLDSA44) for w in self.witnesses):
             raise Malformed("witnesses")

@@ -19,6 +19,9 @@ def make():
     other_type = sign(eb, "event-a", payload_type="application/json")
     other_event = sign(text(o), "event-a")
     bare = [(good[0][0], ed25519.sign(SEEDS["event-a"], eb))]
+    pae = event.pae(event.PAYLOAD_TYPE, eb)
+    digested = [(event.prehash_key_id(PUBLIC["event-b"]), ed25519.sign_ph(SEEDS["event-b"], pae))]
+    swapped = [(event.prehash_key_id(PUBLIC["event-b"]), second[0][1]), (second[0][0], digested[0][1])]
 
     accept = []
     for rule, e, sigs in [
@@ -34,6 +37,9 @@ def make():
         ("signed over another event", a, other_event),
         ("signed over the bare event instead of its encoding", a, bare),
         ("signed by a key that nobody trusts", a, forged),
+        ("signed by Ed25519ph", a, digested),
+        ("two signers in two schemes", a, good + digested),
+        ("a signature of each scheme under the other's key id", a, swapped),
         ("a notice of the ledger", attempt(subject={"kind": "ledger", "id": ORIGIN}, statement={"gap": {"from": 7, "to": 12, "count": 4}}), None),
     ]:
         sigs = sigs or sign(text(e), "event-a")
@@ -74,6 +80,7 @@ def make():
         ("key id beyond ASCII", leaf_of(a, [("rsa:\u00e9", b"\x01")]), "/signatures/0/keyId"),
         ("ed25519 key id of 63 digits", leaf_of(a, [(good[0][0][:-1], good[0][1])]), "/signatures/0/keyId"),
         ("ed25519 key id in upper case", leaf_of(a, [("ed25519:" + good[0][0][8:].upper(), good[0][1])]), "/signatures/0/keyId"),
+        ("ed25519ph key id of 63 digits", leaf_of(a, [(digested[0][0][:-1], digested[0][1])]), "/signatures/0/keyId"),
         ("algorithm of 33 bytes", leaf_of(a, [("a" * 33 + ":x", b"\x01")]), "/signatures/0/keyId"),
         ("identifier of 201 bytes", leaf_of(a, [("a:" + "x" * 201, b"\x01")]), "/signatures/0/keyId"),
         ("empty signature", leaf_of(a, [("a:x", b"")]), "/signatures/0/sig"),

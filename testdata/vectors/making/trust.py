@@ -2,9 +2,9 @@
 import copy
 import json
 
-from formats import event, log, trust
+from formats import ed25519, event, log, trust
 
-from .common import ORIGIN, PUBLIC, attempt, b64, sign, text
+from .common import ORIGIN, PUBLIC, SEEDS, attempt, b64, sign, text
 
 LOG = str(log.VKey(ORIGIN, log.ED25519, PUBLIC["log"]))
 W1 = str(log.VKey("witness.example/1", log.COSIGNATURE, PUBLIC["witness-1"]))
@@ -13,6 +13,10 @@ W2 = str(log.VKey("witness.example/2", log.COSIGNATURE, PUBLIC["witness-2"]))
 
 def key(name, **validity):
     return {"keyId": event.key_id(PUBLIC[name]), "publicKey": b64(PUBLIC[name]), "fromIndex": 0} | validity
+
+
+def prehash(name, **validity):
+    return key(name, **validity) | {"keyId": event.prehash_key_id(PUBLIC[name])}
 
 
 def document(**change):
@@ -37,6 +41,7 @@ ACCEPT = [
     ("rotated with an overlap", dump(document(eventKeys=[key("event-a", toIndex=150), key("event-b", fromIndex=100)]))),
     ("revoked before it was retired", dump(document(eventKeys=[key("event-a", toIndex=100, revokedFromIndex=50)]))),
     ("a key that was never valid", dump(document(eventKeys=[key("event-a", fromIndex=5, toIndex=5), key("event-b")]))),
+    ("a key that signs by Ed25519ph", dump(document(eventKeys=[key("event-a"), prehash("event-b")]))),
     ("largest index", dump(document(eventKeys=[key("event-a", fromIndex=2**53 - 1)]))),
 ]
 
@@ -67,6 +72,8 @@ REJECT = [
     ("an id that is not the key's own", change(["eventKeys", 0, "keyId"], event.key_id(PUBLIC["attacker"]))),
     ("a public key of 31 bytes", change(["eventKeys", 0, "publicKey"], b64(bytes(31)))), ("a public key without padding", change(["eventKeys", 0, "publicKey"], b64(PUBLIC["event-a"]).rstrip("="))),
     ("an event key twice", change(["eventKeys"], [key("event-a"), key("event-a", fromIndex=5)])),
+    ("one public key in two schemes", change(["eventKeys"], [key("event-a"), prehash("event-a")])),
+    ("an Ed25519ph id that is not the key's own", change(["eventKeys", 0, "keyId"], event.prehash_key_id(PUBLIC["attacker"]))),
     ("toIndex before fromIndex", change(["eventKeys", 0], key("event-a", fromIndex=5, toIndex=4))),
     ("revokedFromIndex before fromIndex", change(["eventKeys", 0], key("event-a", fromIndex=5, revokedFromIndex=4))),
     ("negative index", change(["eventKeys", 0, "fromIndex"], -1)), ("index as text", change(["eventKeys", 0, "fromIndex"], "0")),
@@ -88,7 +95,13 @@ def judgements():
     forged = [(a[0][0], x[0][1])]
     rotated, overlap = document(eventKeys=ROTATED), document(eventKeys=[key("event-a", toIndex=150), key("event-b", fromIndex=100)])
     revoked = document(eventKeys=[key("event-a", toIndex=100, revokedFromIndex=50), key("event-b", fromIndex=50)])
+    digested = [(event.prehash_key_id(PUBLIC["event-b"]), ed25519.sign_ph(SEEDS["event-b"], event.pae(event.PAYLOAD_TYPE, eb)))]
+    mixed = document(eventKeys=[key("event-a", toIndex=100), prehash("event-b", fromIndex=100)])
     for rule, doc, sigs, rows in [
+        ("rotated to Ed25519ph: the old key", mixed, a, [(99, ""), (100, "key_retired")]),
+        ("rotated to Ed25519ph: the new key", mixed, digested, [(99, "key_not_yet_valid"), (100, "")]),
+        ("a pure signature under an Ed25519ph id", mixed, [(digested[0][0], b[0][1])], [(100, "bad_signature")]),
+        ("an Ed25519ph signature under a pure id", overlap, [(b[0][0], digested[0][1])], [(120, "bad_signature")]),
         ("one key for ever", document(), a, [(0, ""), (2**53 - 1, "")]),
         ("a key that is not listed", document(), x, [(0, "unknown_key")]),
         ("a listed id over another signature", document(), forged, [(0, "bad_signature")]),

@@ -54,7 +54,8 @@ func (k Kind) Conclusive() bool {
 // KindEmptyRoot and the witness had none, and without an empty Proof.
 type Evidence struct {
 	// Cosigned is the signed note of the checkpoint that the witness cosigned:
-	// the log's signatures and the witness's.
+	// the log's signatures and the witness's. An auditor, who cosigns nothing, puts
+	// the one here that it has seen before.
 	Cosigned string `json:"cosigned,omitzero"`
 	Kind     Kind   `json:"kind"`
 	// ObservedAt is when the witness saw Offered; its word, not part of the
@@ -66,8 +67,9 @@ type Evidence struct {
 	// Proof is the consistency proof that came with Offered: base64, in order.
 	Proof  []string `json:"proof,omitempty"`
 	Schema string   `json:"schemaVersion"`
-	// Witness is the verifier key of the witness that reports.
-	Witness string `json:"witness"`
+	// Witness is the verifier key of the witness that reports; absent if it is an
+	// auditor who reports.
+	Witness string `json:"witness,omitzero"`
 }
 
 // TimeLayout is the one spelling of ObservedAt.
@@ -152,7 +154,7 @@ func ParseEvidence(b []byte) (*Evidence, error) {
 	if t, err := time.Parse(TimeLayout, e.ObservedAt); err != nil || t.Format(TimeLayout) != e.ObservedAt {
 		return nil, fmt.Errorf("%w: observedAt is not a time like %s", ErrEvidence, TimeLayout)
 	}
-	if _, err := trust.ParseVerifierKey(e.Witness); err != nil {
+	if _, err := trust.ParseVerifierKey(e.Witness); err != nil && e.Witness != "" {
 		return nil, fmt.Errorf("%w: witness: %w", ErrEvidence, err)
 	}
 	return e, nil

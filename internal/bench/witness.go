@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+const (
+	witnessLogs = 64
+	// witnessSteps is how often a log can grow in one measurement; the requests
+	// are made before it.
+	witnessSteps = 800
+	omniwitness  = "github.com/transparency-dev/witness/cmd/omniwitness"
+)
+
+// witness: 64 logs grow by a leaf a request, each from one client that waits for
+// the cosignature. Ours and the omniwitness get the same requests in turn, each
+// with an empty state.
+func (b *bench) witness(ctx context.Context, r *report) error {
+	s := r.section("Witness", fmt.Sprintf("Durable updates of %d logs, each growing by one leaf a request from one client on a keep-alive connection. "+
+		"The omniwitness of transparency-dev (SQLite, every commit flushed) gets the same requests in the same rounds, as it comes and with one database connection; "+
+		"what it refuses with 429 is sent again and not counted.", witnessLogs))
+	ours, theirs := filepath.Join(b.work, "counterfoil-witness"), filepath.Join(b.work, "omniwitness")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", ours, "./cmd/counterfoil-witness").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, out)
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "internal/interop", "-o", theirs, omniwitness).CombinedOutput(); err != nil {
+		return fmt.Errorf("build the omniwitness, which needs the module proxy: %w: %s", err, out)
+	}
+	logs, err := newWitnessLogs()
+	if err != nil {
+		return err
+	}
+	for range b.rounds {
+		mine, cost, err := b.witnessRound(ctx, logs, func(dir string) (*exec.Cmd, string, error) { return startOurWitness(ctx, ours, dir, logs) })
+		if err != nil {
+			return fmt.Errorf("our witness: %w", err)
+		}
+		s.series("counterfoil-witness", "updates/s").add(mine)
+		s.series("counterfoil-witness, processor time", "µs/update").add(cost)
+		for _, o := range []struct{ name, conns string }{{"omniwitness", "1000"}, {"omniwitness, one connection", "1"}} {
+			other, cost, err := b.witnessRound(ctx, logs, func(dir string) (*exec.Cmd, string, error) {
+				return startOmniwitness(ctx, theirs, dir, o.conns, logs)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", o.name, err)
+			}
+			s.series(o.name, "updates/s").add(other)
+			s.series(o.name+", processor time", "µs/update").add(cost)
+			s.series("counterfoil-witness / "+o.name, "ratio").add(mine / other)
+		}
+	}
+	return nil
+}
+
+// witnessLog is a log with its requests, in order.
+type witnessLog struct {
+	origin, vkey string
+	requests     [][]byte
+}
+
+func newWitnessLogs() ([]witnessLog, error) {
+	var stored []tlog.Hash
+	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		out := make([]tlog.Hash, len(indexes))
+		for i, x := range indexes {
+			out[i] = stored[x]
+		}
+		return out, nil
+	})
+	out := make([]witnessLog, witnessLogs)
+	signers := make([]note.Signer, witnessLogs)
+	for i := range out {
+		out[i].origin = fmt.Sprintf("bench.example/log/%d", i)
+		skey, vkey, err := note.GenerateKey(nil, out[i].origin)
+		if err != nil {
+			return nil, err
+		}
+		out[i].vkey = vkey
+		if signers[i], err = note.NewSigner(skey); err != nil {
+			return nil, err
+		}
+	}
+	for n := int64(0); n < witnessSteps; n++ {
+		h, err := tlog.StoredHashes(n, fmt.Append(nil, "leaf ", n), read)
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, h...)
+		head := fmt.Appendf(nil, "old %d\n", n)
+		if n > 0 {
+			proof, err := tlog.ProveTree(n+1, n, read)
+			if err != nil {
+				return nil, err
+			}
+			for _, h := range proof {
+				head = append(append(head, h.String()...), '\n')
+			}
+		}
+		root, err := tlog.TreeHash(n+1, read)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", out[i].origin, n+1, root)}, signers[i])
+			if err != nil {
+				return nil, err
+			}
+			out[i].requests = append(out[i].requests, bytes.Join([][]byte{head, signed}, []byte("\n")))
+		}
+	}
+	return out, nil
+}
+
+// witnessRound returns updates a second, and processor time of the witness in
+// microseconds an update.
+func (b *bench) witnessRound(ctx context.Context, logs []witnessLog, start func(dir string) (*exec.Cmd, string, error)) (rate, cost float64, err error) {
+	dir := b.newDir()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, 0, err
+	}
+	cmd, url, err := start(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: witnessLogs, DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	deadline := time.Now().Add(b.length)
+	var updates atomic.Int64
+	errs := make(chan error, len(logs))
+	used, began := cpu(cmd.Process.Pid), time.Now()
+	var wg sync.WaitGroup
+	for _, l := range logs {
+		wg.Go(func() {
+			for _, body := range l.requests {
+				for again := true; again; {
+					if time.Now().After(deadline) || ctx.Err() != nil {
+						return
+					}
+					resp, err := client.Post(url+"/add-checkpoint", "text/plain", bytes.NewReader(body))
+					if err != nil {
+						errs <- err
+						return
+					}
+					answer, _ := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					switch again = resp.StatusCode == http.StatusTooManyRequests; {
+					case resp.StatusCode == http.StatusOK:
+						updates.Add(1)
+					case !again:
+						errs <- fmt.Errorf("status %d: %s", resp.StatusCode, answer)
+						return
+					}
+				}
+			}
+			errs <- fmt.Errorf("all %d requests of a log were used: shorten -seconds", witnessSteps)
+		})
+	}
+	wg.Wait()
+	took, used := time.Since(began), cpu(cmd.Process.Pid)-used
+	select {
+	case err := <-errs:
+		return 0, 0, err
+	default:
+	}
+	n := float64(updates.Load())
+	return n / took.Seconds(), float64(used.Microseconds()) / n, ctx.Err()
+}
+
+func startOurWitness(ctx context.Context, bin, dir string, logs []witnessLog) (*exec.Cmd, string, error) {
+	list := "logs/v0\n"
+	for _, l := range logs {
+		list += fmt.Sprintf("vkey %s\nqpd 1000000000\ncontact nobody\n", l.vkey)
+	}
+	key, file := filepath.Join(dir, "key"), filepath.Join(dir, "logs")
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		return nil, "", err
+	}
+	if out, err := exec.CommandContext(ctx, bin, "keygen", "--name", "bench.example/w", "--key-file", key).CombinedOutput(); err != nil {
+		return nil, "", fmt.Errorf("%w: %s", err, out)
+	}
+	cmd := exec.CommandContext(ctx, bin, "serve", "--listen", "127.0.0.1:0", "--key-file", key, "--state", filepath.Join(dir, "state"), "--logs", file, "--log-level", "warn")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, "", err
+	}
+	var ready struct {
+		Listening string `json:"listening"`
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &ready)
+	}
+	return cmd, ready.Listening, err
+}
+
+func startOmniwitness(ctx context.Context, bin, dir, conns string, logs []witnessLog) (*exec.Cmd, string, error) {
+	config := "Logs:\n"
+	for _, l := range logs {
+		config += fmt.Sprintf("  - Origin: %s\n    URL: http://127.0.0.1/\n    PublicKey: %s\n", l.origin, l.vkey)
+	}
+	skey, _, err := note.GenerateKey(nil, "bench.example/omni")
+	if err != nil {
+		return nil, "", err
+	}
+	key, file := filepath.Join(dir, "key"), filepath.Join(dir, "logs.yaml")
+	if err := errors.Join(os.WriteFile(key, []byte(skey), 0o600), os.WriteFile(file, []byte(config), 0o600)); err != nil {
+		return nil, "", err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	addr := l.Addr().String()
+	l.Close()
+	cmd := exec.CommandContext(ctx, bin, "--listen", addr, "--metrics_listen", "", "--db_file", filepath.Join(dir, "omni.db"), "--db_max_conns", conns,
+		"--private_key_path", key, "--additional_logs", file)
+	if err := cmd.Start(); err != nil {
+		return nil, "", err
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get("http://" + addr + "/")
+		if err == nil {
+			resp.Body.Close()
+			return cmd, "http://" + addr, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, "", errors.Join(err, cmd.Process.Kill())
+		}
+	}
+}

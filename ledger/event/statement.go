@@ -39,12 +39,42 @@ type Gap struct {
 	Count int64 `json:"count"`
 }
 
+// KeyChange is the statement {"key":{…}} of an attempt of subject kind key: what
+// a ledger is about to change about one of its event keys.
+type KeyChange struct {
+	// Change is registered, retired, revoked or disabled.
+	Change string `json:"change"`
+	KeyID  string `json:"keyId"`
+	// PublicKey is standard base64 of the 32 bytes, if the key is registered.
+	PublicKey string `json:"publicKey,omitempty"`
+	// Index is the first leaf index to which the change applies.
+	Index int64 `json:"index"`
+}
+
+// The changes of a key.
+const (
+	KeyRegistered = "registered"
+	KeyRetired    = "retired"
+	KeyRevoked    = "revoked"
+	KeyDisabled   = "disabled"
+)
+
 // statement is the union of all statements; exactly the member that fits the
 // subject kind and lifecycle is present.
 type statement struct {
 	ReadBack *ReadBack  `json:"readback,omitempty"`
 	Review   *Judgement `json:"review,omitempty"`
 	Gap      *Gap       `json:"gap,omitempty"`
+	Key      *KeyChange `json:"key,omitempty"`
+}
+
+// KeyChange returns the key change of an attempt that was validated.
+func (e *Event) KeyChange() (KeyChange, bool) {
+	s, err := e.parseStatement()
+	if err != nil || s.Key == nil {
+		return KeyChange{}, false
+	}
+	return *s.Key, true
 }
 
 func (s statement) value() jsontext.Value {
@@ -68,6 +98,9 @@ func (j Judgement) Value() jsontext.Value { return statement{Review: &j}.value()
 // Value returns the canonical statement.
 func (g Gap) Value() jsontext.Value { return statement{Gap: &g}.value() }
 
+// Value returns the canonical statement.
+func (k KeyChange) Value() jsontext.Value { return statement{Key: &k}.value() }
+
 // ReadBack returns the read-back of a reconciliation that was validated.
 func (e *Event) ReadBack() (ReadBack, bool) {
 	s, err := e.parseStatement()
@@ -90,6 +123,7 @@ func (e *Event) validateStatement() error {
 	wantReadBack := e.Lifecycle == Reconciliation
 	wantReview := e.Lifecycle == Review
 	wantGap := e.Lifecycle == Attempt && e.Subject.Kind == Ledger
+	mayKey := e.Lifecycle == Attempt && e.Subject.Kind == Key // the ledger's own; others have none
 	if len(e.Statement) == 0 {
 		if wantReadBack || wantReview || wantGap {
 			return bad(path, "missing: a %s of kind %s carries one", e.Lifecycle, e.Subject.Kind)
@@ -103,7 +137,7 @@ func (e *Event) validateStatement() error {
 	if err != nil {
 		return prefix(path, err)
 	}
-	if !(wantReadBack || wantReview || wantGap) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap {
+	if !(wantReadBack || wantReview || wantGap || mayKey) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap || (s.Key != nil) != mayKey {
 		return bad(path, "does not fit a %s of kind %s", e.Lifecycle, e.Subject.Kind)
 	}
 	if r := s.ReadBack; r != nil {
@@ -133,6 +167,11 @@ func (e *Event) validateStatement() error {
 	if g := s.Gap; g != nil && (g.From < 1 || g.To < g.From || g.Count < 1 || g.Count > g.To-g.From+1) {
 		return bad(path+"/gap", "from %d to %d with count %d is no range of sequences with that many missing", g.From, g.To, g.Count)
 	}
+	if k := s.Key; k != nil {
+		if err := k.validate(path + "/key"); err != nil {
+			return err
+		}
+	}
 	if got := s.value(); string(got) != string(e.Statement) {
 		return prefix(path, notCanonical(got, e.Statement))
 	}
@@ -140,3 +179,28 @@ func (e *Event) validateStatement() error {
 }
 
 const canonMax = 1<<53 - 1
+
+func (k *KeyChange) validate(path string) error {
+	switch k.Change {
+	case KeyRegistered, KeyRetired, KeyRevoked, KeyDisabled:
+	default:
+		return bad(path+"/change", "%q is not registered, retired, revoked or disabled", clip(k.Change))
+	}
+	if !validKeyID(k.KeyID) {
+		return bad(path+"/keyId", "%q is no key id", clip(k.KeyID))
+	}
+	if k.Index < 0 || k.Index > canonMax {
+		return bad(path+"/index", "%d is no leaf index", k.Index)
+	}
+	if (k.Change == KeyRegistered) != (k.PublicKey != "") {
+		return bad(path+"/publicKey", "it is there if the key is registered, and only then")
+	}
+	if k.PublicKey == "" {
+		return nil
+	}
+	pub, err := b64.DecodeString(k.PublicKey)
+	if err != nil || b64.EncodeToString(pub) != k.PublicKey || !IsKeyID(k.KeyID, pub) {
+		return bad(path+"/publicKey", "it is not standard base64 of the key that keyId names")
+	}
+	return nil
+}

@@ -540,6 +540,7 @@ type Statement struct {
 	//	*Statement_Readback
 	//	*Statement_Review
 	//	*Statement_Gap
+	//	*Statement_Key
 	Statement     isStatement_Statement `protobuf_oneof:"statement"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -609,6 +610,15 @@ func (x *Statement) GetGap() *Gap {
 	return nil
 }
 
+func (x *Statement) GetKey() *KeyChange {
+	if x != nil {
+		if x, ok := x.Statement.(*Statement_Key); ok {
+			return x.Key
+		}
+	}
+	return nil
+}
+
 type isStatement_Statement interface {
 	isStatement_Statement()
 }
@@ -628,11 +638,18 @@ type Statement_Gap struct {
 	Gap *Gap `protobuf:"bytes,3,opt,name=gap,proto3,oneof"`
 }
 
+type Statement_Key struct {
+	// Of an attempt of kind key by the ledger itself.
+	Key *KeyChange `protobuf:"bytes,4,opt,name=key,proto3,oneof"`
+}
+
 func (*Statement_Readback) isStatement_Statement() {}
 
 func (*Statement_Review) isStatement_Statement() {}
 
 func (*Statement_Gap) isStatement_Statement() {}
+
+func (*Statement_Key) isStatement_Statement() {}
 
 // ReadBack is what was seen when an outcome was checked. The value itself is
 // private: its commitment and tag stand in the event.
@@ -814,6 +831,78 @@ func (x *Gap) GetCount() int64 {
 	return 0
 }
 
+// KeyChange says what a ledger is about to change about one of its event keys.
+type KeyChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// registered, retired, revoked or disabled.
+	Change string `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	KeyId  string `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Standard base64 of the 32 bytes; only of a key that is registered.
+	PublicKey string `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// First leaf index to which the change applies.
+	Index         int64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyChange) Reset() {
+	*x = KeyChange{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyChange) ProtoMessage() {}
+
+func (x *KeyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
+func (*KeyChange) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *KeyChange) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *KeyChange) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *KeyChange) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *KeyChange) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 // Record is an event with its signatures. Its canonical JSON is one leaf of the
 // log, at most 65,535 bytes.
 type Record struct {
@@ -827,7 +916,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +928,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +941,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Record) GetEvent() *Event {
@@ -885,7 +974,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +986,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +999,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Signature) GetKeyId() string {
@@ -986,11 +1075,12 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\veffect_kind\x18\x02 \x01(\tR\n" +
 	"effectKind\x12\x1f\n" +
 	"\veffect_mode\x18\x03 \x01(\tR\n" +
-	"effectMode\"\xae\x01\n" +
+	"effectMode\"\xdd\x01\n" +
 	"\tStatement\x126\n" +
 	"\breadback\x18\x01 \x01(\v2\x18.counterfoil.v1.ReadBackH\x00R\breadback\x123\n" +
 	"\x06review\x18\x02 \x01(\v2\x19.counterfoil.v1.JudgementH\x00R\x06review\x12'\n" +
-	"\x03gap\x18\x03 \x01(\v2\x13.counterfoil.v1.GapH\x00R\x03gapB\v\n" +
+	"\x03gap\x18\x03 \x01(\v2\x13.counterfoil.v1.GapH\x00R\x03gap\x12-\n" +
+	"\x03key\x18\x04 \x01(\v2\x19.counterfoil.v1.KeyChangeH\x00R\x03keyB\v\n" +
 	"\tstatement\"T\n" +
 	"\bReadBack\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
@@ -1002,7 +1092,13 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\x03Gap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x03R\x02to\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x03R\x05count\"p\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\"o\n" +
+	"\tKeyChange\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\tR\x06change\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x03 \x01(\tR\tpublicKey\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\x03R\x05index\"p\n" +
 	"\x06Record\x12+\n" +
 	"\x05event\x18\x01 \x01(\v2\x15.counterfoil.v1.EventR\x05event\x129\n" +
 	"\n" +
@@ -1024,7 +1120,7 @@ func file_counterfoil_v1_event_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_event_proto_rawDescData
 }
 
-var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_counterfoil_v1_event_proto_goTypes = []any{
 	(*Event)(nil),     // 0: counterfoil.v1.Event
 	(*Subject)(nil),   // 1: counterfoil.v1.Subject
@@ -1035,31 +1131,33 @@ var file_counterfoil_v1_event_proto_goTypes = []any{
 	(*ReadBack)(nil),  // 6: counterfoil.v1.ReadBack
 	(*Judgement)(nil), // 7: counterfoil.v1.Judgement
 	(*Gap)(nil),       // 8: counterfoil.v1.Gap
-	(*Record)(nil),    // 9: counterfoil.v1.Record
-	(*Signature)(nil), // 10: counterfoil.v1.Signature
-	nil,               // 11: counterfoil.v1.Event.CommitmentsEntry
-	nil,               // 12: counterfoil.v1.Event.TagsEntry
-	nil,               // 13: counterfoil.v1.Event.RefsEntry
+	(*KeyChange)(nil), // 9: counterfoil.v1.KeyChange
+	(*Record)(nil),    // 10: counterfoil.v1.Record
+	(*Signature)(nil), // 11: counterfoil.v1.Signature
+	nil,               // 12: counterfoil.v1.Event.CommitmentsEntry
+	nil,               // 13: counterfoil.v1.Event.TagsEntry
+	nil,               // 14: counterfoil.v1.Event.RefsEntry
 }
 var file_counterfoil_v1_event_proto_depIdxs = []int32{
 	1,  // 0: counterfoil.v1.Event.subject:type_name -> counterfoil.v1.Subject
 	2,  // 1: counterfoil.v1.Event.source:type_name -> counterfoil.v1.Source
 	4,  // 2: counterfoil.v1.Event.action:type_name -> counterfoil.v1.Action
-	11, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
-	12, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
-	13, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
+	12, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
+	13, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
+	14, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
 	5,  // 6: counterfoil.v1.Event.statement:type_name -> counterfoil.v1.Statement
 	3,  // 7: counterfoil.v1.Source.assurance:type_name -> counterfoil.v1.Assurance
 	6,  // 8: counterfoil.v1.Statement.readback:type_name -> counterfoil.v1.ReadBack
 	7,  // 9: counterfoil.v1.Statement.review:type_name -> counterfoil.v1.Judgement
 	8,  // 10: counterfoil.v1.Statement.gap:type_name -> counterfoil.v1.Gap
-	0,  // 11: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
-	10, // 12: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 11: counterfoil.v1.Statement.key:type_name -> counterfoil.v1.KeyChange
+	0,  // 12: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
+	11, // 13: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_event_proto_init() }
@@ -1071,6 +1169,7 @@ func file_counterfoil_v1_event_proto_init() {
 		(*Statement_Readback)(nil),
 		(*Statement_Review)(nil),
 		(*Statement_Gap)(nil),
+		(*Statement_Key)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1078,7 +1177,7 @@ func file_counterfoil_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_event_proto_rawDesc), len(file_counterfoil_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -62,7 +62,7 @@ SHAPE = {
     "traceId": S, "action": {"name": S, "effectKind": S, "effectMode": S}, "status": S, "reasonCodes": [S],
     "commitments": TEXTS, "tags": TEXTS, "refs": TEXTS, "claimBoundary": S,
     "statement": {"readback": {"source": S, "observed": S, "count": I}, "review": {"reviewer": S, "rubric": S},
-                  "gap": {"from": I, "to": I, "count": I}},
+                  "gap": {"from": I, "to": I, "count": I}, "key": {"change": S, "keyId": S, "publicKey": S, "index": I}},
 }
 
 
@@ -210,6 +210,8 @@ def check_statement(e, lifecycle, kind):
     if lifecycle == "attempt" and kind == "ledger":
         want = "gap"
     st = e.get("statement")
+    if lifecycle == "attempt" and kind == "key" and st is not None:
+        want = "key"
     if {n for n, v in (st or {}).items() if v is not None} != ({want} if want else set()) or (want is None and st is not None):
         raise Bad("/statement", "does not fit lifecycle and kind")
     if want == "readback":
@@ -233,6 +235,28 @@ def check_statement(e, lifecycle, kind):
         a, b, n = (int(st[want].get(name) or 0) for name in ("from", "to", "count"))
         if a < 1 or b < a or not 1 <= n <= b - a + 1:
             raise Bad("/statement/gap", "not a range with that many missing")
+    if want == "key":
+        check_key_change(st[want])
+
+
+def check_key_change(k):
+    path = "/statement/key"
+    if k.get("change") not in ("registered", "retired", "revoked", "disabled"):
+        raise Bad(path + "/change", "not a change of a key")
+    if not valid_key_id(k.get("keyId") or ""):
+        raise Bad(path + "/keyId", "no key id")
+    if k.get("index") is None:
+        raise Bad("/statement", "no index")
+    if not 0 <= int(k["index"]) < 2**53:
+        raise Bad(path + "/index", "no leaf index")
+    if (k["change"] == "registered") != bool(k.get("publicKey")):
+        raise Bad(path + "/publicKey", "if the key is registered, and only then")
+    if k.get("publicKey"):
+        pub = strict_b64(k["publicKey"])
+        if pub is None or k["keyId"] not in (key_id(pub), prehash_key_id(pub)):
+            raise Bad(path + "/publicKey", "not the key of that id")
+    elif "publicKey" in k:
+        raise Bad("/statement", "an empty key is another spelling of none")
 
 
 def parse_event(b):

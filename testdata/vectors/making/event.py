@@ -1,7 +1,17 @@
 """event.json"""
 from formats import event
 
-from .common import DIGEST, TAG, attempt, b64, event_id, follow, text
+from .common import DIGEST, PUBLIC, TAG, attempt, b64, event_id, follow, text
+
+
+B = PUBLIC["event-b"]
+KEY_CHANGES = (
+    ("registered", {"change": "registered", "keyId": event.key_id(B), "publicKey": b64(B), "index": 0}),
+    ("registered, by Ed25519ph", {"change": "registered", "keyId": event.prehash_key_id(B), "publicKey": b64(B), "index": 7}),
+    ("retired", {"change": "retired", "keyId": event.key_id(B), "index": 2**53 - 1}),
+    ("revoked", {"change": "revoked", "keyId": event.key_id(B), "index": 3}),
+    ("disabled", {"change": "disabled", "keyId": event.key_id(B), "index": 3}),
+)
 
 
 def accepted():
@@ -19,6 +29,8 @@ def accepted():
         yield f"attempt of kind {kind}", attempt(subject={"kind": kind, "id": "subject-1"})
     yield "notice of the ledger: events that are known to be lost", attempt(
         subject={"kind": "ledger", "id": "ledger.example/log"}, statement={"gap": {"from": 7, "to": 12, "count": 4}})
+    for name, change in KEY_CHANGES:
+        yield f"change of a key: {name}", attempt(subject={"kind": "key", "id": change["keyId"]}, statement={"key": change})
     o = follow(a, a, "outcome", "succeeded", "observation-1", commitments={"result": DIGEST["f"]}, tags={"request": TAG["c"], "result": TAG["d"]})
     yield "outcome", o
     yield "outcome with reason codes", follow(a, a, "outcome", "failed", "observation-1", reasonCodes=["tool_error", "timeout"])
@@ -47,6 +59,7 @@ A, O = attempt(), follow(attempt(), attempt(), "outcome", "failed", "observation
 R = follow(A, A, "reconciliation", "confirmed_absent", "read-1", statement={"readback": {"source": "bank", "observed": "absent"}})
 V = follow(A, A, "review", "noted", "review-1", refs={"reviews": event_id(A)}, statement={"review": {"reviewer": "auditor"}})
 G = attempt(subject={"kind": "ledger", "id": "x"}, statement={"gap": {"from": 7, "to": 12, "count": 4}})
+K = attempt(subject={"kind": "key", "id": "x"}, statement={"key": KEY_CHANGES[0][1]})
 
 # rule, event to start from, what is replaced in its canonical text, by what,
 # path (None: not compared)
@@ -163,6 +176,16 @@ MEMBERS = [
     ("gap from sequence 0", G, '"from":7', '"from":0', "/statement/gap"),
     ("gap with more missing than its range", G, '"count":4', '"count":7', "/statement/gap"),
     ("gap with none missing", G, '"count":4', '"count":0', "/statement/gap"),
+    ("change of a key on a tool action", K, '"kind":"key"', '"kind":"tool_action"', "/statement"),
+    ("unknown change of a key", K, '"registered"', '"lost"', "/statement/key/change"),
+    ("key that is no key id", K, event.key_id(B), event.key_id(B)[8:], "/statement/key/keyId"),
+    ("id of another key", K, event.key_id(B), event.key_id(PUBLIC["attacker"]), "/statement/key/publicKey"),
+    ("registered without its key", K, ',"publicKey":"' + b64(B) + '"', "", "/statement/key/publicKey"),
+    ("retired with a key", K, '"registered"', '"retired"', "/statement/key/publicKey"),
+    ("public key without padding", K, b64(B), b64(B).rstrip("="), "/statement/key/publicKey"),
+    ("change of a key without an index", K, '"index":0,', "", "/statement"),
+    ("index of a key below 0", K, '"index":0', '"index":-1', "/statement/key/index"),
+    ("gap on a change of a key", K, '"statement":{"key":', '"statement":{"gap":{"count":1,"from":1,"to":1},"key":', "/statement"),
 ]
 
 

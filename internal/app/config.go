@@ -26,6 +26,9 @@ const (
 // DefaultListen is the address that the API listens on.
 const DefaultListen = "127.0.0.1:8480"
 
+// minRecosign keeps an idle log from being a burden to its witnesses.
+const minRecosign = time.Second
+
 // Config says how to run a ledger. The zero value of a field is its default.
 type Config struct {
 	// Dir is the data directory. Required; created with mode 0700.
@@ -59,6 +62,19 @@ type Config struct {
 	// PublishEvery is the shortest time between two checkpoints; default
 	// 50 ms.
 	PublishEvery time.Duration
+	// WitnessPolicy is a file of C2SP tlog-policy text: the witnesses that are
+	// asked to cosign checkpoints, and how many make a receipt witnessed. Empty
+	// asks none.
+	WitnessPolicy string
+	// RecosignEvery is how old a witness's cosignature of an unchanged log gets
+	// before a new one is asked for; default 1 h.
+	RecosignEvery time.Duration
+	// MCPTrust is the trust file that /mcp judges by; without one it judges
+	// nothing.
+	MCPTrust string
+	// ExternalURL is the base URL that clients know the API by, like
+	// https://ledger.example; default: the Host header of each request.
+	ExternalURL string
 	// Version is shown in status and logs.
 	Version string
 
@@ -115,6 +131,9 @@ func (c *Config) validate() error {
 	if c.DiskReserve == 0 {
 		c.DiskReserve = 16 << 20
 	}
+	if c.RecosignEvery < 0 || c.RecosignEvery > 0 && c.RecosignEvery < minRecosign {
+		errs = append(errs, fmt.Errorf("recosign every %s: want at least %s", c.RecosignEvery, minRecosign))
+	}
 	if c.PublishEvery == 0 {
 		c.PublishEvery = 50 * time.Millisecond
 	}
@@ -154,6 +173,7 @@ func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }
 func (p paths) aside() string           { return p.join("aside") }
+func (p paths) witness() string         { return p.join("witness") }
 
 // isEmpty tells that a directory is missing or has nothing in it.
 func isEmpty(dir string) bool {

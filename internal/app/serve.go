@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/mcp"
 	"counterfoil/internal/rpc"
 	"counterfoil/internal/telemetry"
 )
@@ -62,6 +63,12 @@ func (s *Server) listen() (err error) {
 		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
 	rpc.Add(handler)
+	judgeBy, err := mcp.TrustFile(l.cfg.MCPTrust)
+	if err != nil {
+		return err
+	}
+	agents := mcp.New(mcp.Config{Ledger: mcp.Local{Server: handler}, Version: l.cfg.Version, Trust: judgeBy, ExternalURL: l.cfg.ExternalURL, Logger: l.log})
+	agents.Mount(handler)
 	ln, err := net.Listen("tcp", l.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
@@ -74,6 +81,7 @@ func (s *Server) listen() (err error) {
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // gRPC clients, with prior knowledge
 	s.http.RegisterOnShutdown(handler.EndStreams)
+	s.http.RegisterOnShutdown(agents.Close)
 	go func() { s.ended <- s.http.Serve(ln) }()
 	l.log.Info("the ledger is ready", "listening", s.Ready.Listening, "data", l.cfg.Dir, "origin", l.id.Origin,
 		"durability", l.cfg.Durability, "tenant", l.id.Tenant, "nats", natsName(l.cfg))

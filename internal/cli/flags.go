@@ -31,10 +31,15 @@ type clientFlags struct {
 }
 
 func (c *cli) addClientFlags(cmd *cobra.Command) {
+	c.addServerFlags(cmd)
+	c.addJSONFlag(cmd)
+}
+
+// addServerFlags adds what says which ledger.
+func (c *cli) addServerFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.client.server, "server", "", "URL of the ledger (COUNTERFOIL_SERVER; default "+defaultServer+")")
 	f.StringVar(&c.client.tokenFile, "token-file", "", "file with the bearer token (COUNTERFOIL_TOKEN_FILE; default "+filepath.Join(defaultData, tokenName)+")")
-	c.addJSONFlag(cmd)
 }
 
 func (c *cli) addJSONFlag(cmd *cobra.Command) {

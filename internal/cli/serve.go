@@ -19,6 +19,8 @@ type ServeConfig struct {
 	NATSCreds                 string // its credentials file
 	NATSListen                string // address for read-only stream consumers
 	EventKeyID, EventSeedFile string // another event key than the data directory's
+	MCPTrust                  string // trust file that /mcp judges by
+	ExternalURL               string // base URL that clients know the API by
 	Logger                    *slog.Logger
 }
 
@@ -78,6 +80,8 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
 	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
 	f.StringVar(&cfg.EventSeedFile, "event-seed-file", "", "file with the seed of --event-key-id")
+	f.StringVar(&cfg.MCPTrust, "mcp-trust", "", "trust file by which /mcp verifies; without one it judges nothing")
+	f.StringVar(&cfg.ExternalURL, "external-url", "", "base URL that clients know the API by, like https://ledger.example (default: the Host header)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	complete(cmd, "durability", "hardened", "balanced")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")

@@ -120,23 +120,14 @@ func depth(raw []byte) (deepest int) {
 
 // envelope reads a message strictly and returns its params.
 func (m *message) envelope(raw []byte) (params jsontext.Value, bad *fault) {
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
-	if dec.PeekKind() != '{' {
-		if dec.PeekKind() == '[' {
-			return nil, badMessage(jsonrpc.CodeInvalidRequest, "", "batches of messages are not taken: send one message at a time")
-		}
+	switch kind := jsontext.Value(raw).Kind(); kind {
+	case '{':
+	case '[':
+		return nil, badMessage(jsonrpc.CodeInvalidRequest, "", "batches of messages are not taken: send one message at a time")
+	default:
 		return nil, badMessage(jsonrpc.CodeParseError, "", "the message is not a JSON object")
 	}
-	all, err := dec.ReadValue() // checks everything in it
-	if err == nil {
-		if _, end := dec.ReadToken(); end != io.EOF {
-			err = errors.New("more than one JSON value")
-		}
-	}
 	m.look(raw)
-	if err != nil {
-		return nil, malformed(err)
-	}
 	var e struct {
 		Version string         `json:"jsonrpc"`
 		ID      jsontext.Value `json:"id"`
@@ -145,7 +136,7 @@ func (m *message) envelope(raw []byte) (params jsontext.Value, bad *fault) {
 		Result  jsontext.Value `json:"result"`
 		Error   jsontext.Value `json:"error"`
 	}
-	err = json.Unmarshal(all, &e, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(raw, &e, json.RejectUnknownMembers(true)) // each name once, valid UTF-8, one value
 	var se *json.SemanticError
 	switch {
 	case errors.As(err, &se):

@@ -95,9 +95,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*message, bool) 
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		m := &message{}
-		m.look(body)
-		m.refuse(&fault{code: -32600, doc: &api.Error{Code: api.CodeTooLarge, Message: "the message is over 4 MiB", Hint: "send larger private values over HTTP: POST /v1/attempts takes up to 16 MiB"}})
+		m := tooLong(body)
 		writeRaw(w, http.StatusRequestEntityTooLarge, m.refusal)
 		return nil, false
 	case err != nil:
@@ -105,7 +103,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*message, bool) 
 		return nil, false
 	}
 	_ = rc.SetReadDeadline(time.Time{})
-	m := guard(trimSpace(body))
+	m := guard(bytes.Trim(body, " \t\r\n"))
 	if m.refusal != nil {
 		status := http.StatusBadRequest
 		if m.id != nil {

@@ -2,25 +2,33 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"sync"
+	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/internal/api"
 )
 
+// drainLimit bounds how long the end of the input waits for answers: longer
+// than a ledger waits for a stage, twice.
+const drainLimit = 70 * time.Second
+
 // ServeStdio serves one client that writes newline-delimited JSON-RPC to in and
-// reads it from out, until in ends, which is no error, or ctx does. Nothing else
-// is written to out.
+// reads it from out, until in ends, which is no error, or ctx does. What was
+// asked before in ended is answered. Nothing but messages is written to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	to := &lineWriter{w: out}
-	from, pipe := io.Pipe()
+	to := &lineWriter{w: out, answered: make(chan struct{}, 1)}
+	from, pass := io.Pipe()
 	go func() { // ends with in, which belongs to the process
-		pipe.CloseWithError(s.filter(in, pipe, to))
+		err := s.filter(in, pass, to)
+		to.drain(ctx)
+		pass.CloseWithError(err)
 	}()
 	err := s.sdk.Run(ctx, &sdk.IOTransport{Reader: from, Writer: to})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
@@ -30,74 +38,120 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 }
 
 // filter passes on the messages that the guard lets pass, one a line, and
-// answers the others.
-func (s *Server) filter(in io.Reader, pass io.Writer, answer io.Writer) error {
+// answers the others. It returns the error that ends in.
+func (s *Server) filter(in io.Reader, pass io.Writer, out *lineWriter) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
-		line, size, err := readLine(lines)
+		line, whole, err := readLine(lines)
+		var werr error
 		if len(line) > 0 {
-			m := guard(line)
-			if size > len(line) { // too large to say which call it was
-				m = &message{}
-				m.look(line)
-				m.refuse(&fault{code: -32600, doc: &api.Error{Code: api.CodeTooLarge, Message: "the message is over 4 MiB", Hint: "send larger private values over HTTP"}})
+			m := tooLong(line)
+			if whole {
+				m = guard(line)
 			}
 			switch {
 			case m.refusal == nil:
-				_, werr := pass.Write(append(line, '\n'))
-				err = errors.Join(err, werr)
+				if m.id != nil && m.method != "" && m.method != "subscriptions/listen" { // which is never answered
+					out.asked()
+				}
+				_, werr = pass.Write(append(line, '\n'))
 			case m.id == nil && m.method != "":
 				s.cfg.Logger.Debug("a notification is refused", "method", m.method) // nobody waits for an answer
 			default:
-				_, werr := answer.Write(append(m.refusal, '\n'))
-				err = errors.Join(err, werr)
+				werr = out.line(m.refusal)
 			}
 		}
-		if err != nil {
+		if err := errors.Join(err, werr); err != nil {
 			return err
 		}
 	}
 }
 
-// readLine reads a line without its end, and no more than maxSeen bytes of it;
-// size is how long it is. A line may end with the input.
-func readLine(r *bufio.Reader) (line []byte, size int, err error) {
+// tooLong refuses a message of which only the beginning was read.
+func tooLong(beginning []byte) *message {
+	m := new(message)
+	m.look(beginning)
+	m.refuse(&fault{code: jsonrpc.CodeInvalidRequest, doc: &api.Error{Code: api.CodeTooLarge, Message: "the message is over 4 MiB",
+		Hint: "send larger private values over HTTP: POST /v1/attempts takes up to 16 MiB"}})
+	return m
+}
+
+// readLine reads a line without the white space around it. Of one that is
+// longer than maxSeen it keeps the beginning, and whole is false. The last line
+// may end with the input.
+func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
 	for {
 		part, err := r.ReadSlice('\n')
-		size += len(part)
-		line = append(line, part[:min(len(part), maxSeen-len(line))]...)
+		if keep := maxSeen - len(line); len(part) > keep {
+			part, whole = part[:keep], false
+		}
+		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			trimmed := trimSpace(line)
-			return trimmed, size - (len(line) - len(trimmed)), err
+			return bytes.Trim(line, " \t\r\n"), whole, err
 		}
 	}
 }
 
-// trimSpace drops the white space of JSON around a line.
-func trimSpace(b []byte) []byte {
-	v := jsontext.Value(b)
-	for len(v) > 0 && isSpace(v[0]) {
-		v = v[1:]
-	}
-	for len(v) > 0 && isSpace(v[len(v)-1]) {
-		v = v[:len(v)-1]
-	}
-	return v
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
-// lineWriter writes whole lines of two writers. Closing it leaves the
-// process's output open.
+// lineWriter writes whole lines of two writers, the protocol library and the
+// guard, and knows how many requests the library has not answered. Closing it
+// leaves the process's output open.
 type lineWriter struct {
-	mu sync.Mutex
-	w  io.Writer
+	answered chan struct{} // something was answered
+
+	mu   sync.Mutex
+	w    io.Writer
+	open int // requests without an answer
 }
 
-func (l *lineWriter) Write(p []byte) (int, error) {
+func (l *lineWriter) asked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	l.open++
+}
+
+// Write takes one message of the library, with its line end.
+func (l *lineWriter) Write(p []byte) (int, error) {
+	var m message
+	m.look(p)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.w.Write(p)
+	if m.method == "" {
+		l.open--
+		select {
+		case l.answered <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
+}
+
+// line writes a message of the guard.
+func (l *lineWriter) line(message []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.w.Write(append(message, '\n'))
+	return err
+}
+
+// drain waits until every request is answered, for a bounded time.
+func (l *lineWriter) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	for {
+		l.mu.Lock()
+		open := l.open
+		l.mu.Unlock()
+		if open <= 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.answered:
+		}
+	}
 }
 
 // Close implements [io.Closer].

@@ -57,10 +57,10 @@ type exclusive struct {
 
 var exclusives = []exclusive{
 	{
-		what: "github.com/nats-io/...", by: []string{"ledger/stream", "internal/testkit/..."},
+		what: "github.com/nats-io/...", by: []string{"ledger/stream", "ledger/consumer/natsfeed", "internal/testkit/..."},
 		// The tests of the whole program are its external consumers.
 		tests:  []string{"internal/faults"},
-		reason: "one package speaks to the stream, so that its configuration is asserted and its subjects are bounded in one place",
+		reason: "one package writes to the stream, so that its configuration is asserted and its subjects are bounded in one place; one reads it as strangers do",
 	},
 	{
 		what: "github.com/transparency-dev/tessera/...", by: []string{"ledger/tlog", "internal/testkit/...", "internal/bench/..."},
@@ -104,6 +104,10 @@ var barriers = []barrier{
 	{
 		from: []string{"ledger/..."}, to: []string{"projections/...", "witness/..."},
 		reason: "the write side needs neither what reads the log nor what watches it",
+	},
+	{
+		from: []string{"ledger/consumer/..."}, to: []string{"ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "ledger/index", "ledger/vault", "ledger/keyring"},
+		reason: "a consumer has nothing but what the log shows to everyone, so that it believes no more than a stranger",
 	},
 	{
 		from: []string{"ledger/..."}, to: []string{"internal/api/...", "internal/cli/...", "internal/app/...", "cmd/..."},

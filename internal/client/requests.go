@@ -10,6 +10,8 @@ type Begin struct {
 	OccurredAt string `json:"occurredAt"` // RFC 3339, UTC, milliseconds: 2026-07-28T00:00:00.000Z
 	TraceID    string `json:"traceId,omitempty"`
 	Action     Action `json:"action"`
+	// Subject is what the attempt is about; without one the action by its name.
+	Subject Subject `json:"subject,omitzero"`
 	// PrivateInput is JSON, PrivateInputRaw bytes that JSON cannot carry
 	// exactly; one of them, or none. The ledger keeps commitments only.
 	PrivateInput    jsontext.Value `json:"privateInput,omitzero"`

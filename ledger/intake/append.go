@@ -2,8 +2,6 @@ package intake
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"strconv"
 
@@ -143,26 +141,4 @@ func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *li
 		}
 	}
 	return out, &row.State, nil
-}
-
-// Notice records a statement of the ledger about itself, once per id; the
-// result is nil if it had been recorded before.
-func (in *Intake) Notice(ctx context.Context, id string, gap event.Gap) (*Result, error) {
-	now := event.FormatTime(in.cfg.Now())
-	b := &Begin{
-		Source:     BeginSource{RuntimeID: "ledger:" + in.cfg.Origin, AgentID: "ledger", InvocationID: id, Protocol: "counterfoil", Implementation: "counterfoil"},
-		OccurredAt: now,
-		Action:     event.Action{Name: "gap", EffectKind: "ledger_notice", EffectMode: "one_time"},
-		Subject:    event.Subject{Kind: event.Ledger, ID: in.cfg.Origin},
-		statement:  gap.Value(),
-	}
-	if err := b.prepare(); err != nil {
-		return nil, fmt.Errorf("notice %s: %w", id, err)
-	}
-	res, err := in.Begin(ctx, b)
-	var again *Conflict
-	if errors.As(err, &again) {
-		return nil, nil // stated before, at another time
-	}
-	return res, err
 }

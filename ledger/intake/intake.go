@@ -19,6 +19,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"counterfoil/ledger/commit"
@@ -44,6 +45,9 @@ func (e *WrongLast) Error() string {
 	return fmt.Sprintf("another event came first, the last sequence is %d", e.Last)
 }
 
+// ErrNotSigned: the signer did not sign. Nothing was recorded.
+var ErrNotSigned = errors.New("the event could not be signed")
+
 // ErrUnanswered: the stream did not answer; the message may be stored.
 var ErrUnanswered = errors.New("the stream did not answer")
 
@@ -61,7 +65,8 @@ var (
 	ErrNoKey  = errors.New("the vault has no key of this attempt")
 )
 
-// Signer signs the pre-authentication encoding of an event.
+// Signer signs the pre-authentication encoding of an event. It gives up by itself
+// after some time.
 type Signer interface {
 	KeyID() string
 	Sign(pae []byte) ([]byte, error)
@@ -71,7 +76,7 @@ type Signer interface {
 type Config struct {
 	Origin, Tenant string
 	TenantKey      []byte
-	Signer         Signer
+	Signer         Signer // until SignWith gives another one
 	// Signed is told every record that was signed here and its leaf, before it
 	// is published, so that it need be neither verified nor parsed again.
 	Signed func(leaf []byte, rec *event.Record)
@@ -92,6 +97,7 @@ type Intake struct {
 	shards [event.Shards]chan struct{} // one decision at a time per shard
 	need   [event.Shards]uint64        // guarded by the shard: sequence the index must have applied
 
+	signer atomic.Pointer[Signer]
 	begins beginCache
 	randMu sync.Mutex
 }
@@ -99,6 +105,7 @@ type Intake struct {
 // New makes an intake.
 func New(cfg Config) *Intake {
 	in := &Intake{cfg: cfg}
+	in.signer.Store(&cfg.Signer)
 	for i := range in.shards {
 		in.shards[i] = make(chan struct{}, 1)
 	}
@@ -149,6 +156,21 @@ func (e *Unlawful) Unwrap() error { return e.Violation }
 
 // ErrNoAttempt: an append to an attempt that is not there (EVI-08).
 var ErrNoAttempt = errors.New("no such attempt")
+
+// SignWith makes s the signer of what follows. When it has returned without an
+// error, no event that the one before signed is waited for any more: those that
+// are on the stream count under its key, and an event whose call failed for lack
+// of an answer may still come later and does not, once that key has retired.
+func (in *Intake) SignWith(ctx context.Context, s Signer) error {
+	in.signer.Store(&s)
+	for shard := range in.shards {
+		if err := in.lock(ctx, shard); err != nil {
+			return err
+		}
+		in.unlock(shard)
+	}
+	return nil
+}
 
 // lock takes a shard, or gives up with ctx.
 func (in *Intake) lock(ctx context.Context, shard int) error {
@@ -222,11 +244,12 @@ func (in *Intake) sign(ev *event.Event) (*Result, error) {
 	if len(canonical) > event.MaxEventBytes {
 		return nil, tooLarge("", len(canonical), event.MaxEventBytes)
 	}
-	sig, err := in.cfg.Signer.Sign(event.PAE(event.PayloadType, canonical))
+	signer := *in.signer.Load()
+	sig, err := signer.Sign(event.PAE(event.PayloadType, canonical))
 	if err != nil {
-		return nil, fmt.Errorf("sign the event: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrNotSigned, err)
 	}
-	sigs := []event.Signature{{KeyID: in.cfg.Signer.KeyID(), Sig: sig}}
+	sigs := []event.Signature{{KeyID: signer.KeyID(), Sig: sig}}
 	sigBytes := event.AppendSignatures(nil, sigs)
 	leaf := event.AppendLeaf(make([]byte, 0, len(canonical)+len(sigBytes)+32), canonical, sigBytes)
 	rec := (&event.Record{Event: ev, EventBytes: canonical, SignatureBytes: sigBytes, Signatures: sigs}).Sealed()

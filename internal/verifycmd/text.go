@@ -43,7 +43,7 @@ func (c *command) talk(r *receipt.Report) {
 // reason finds the check that says why nothing was judged: the first one that
 // was not made for a reason of its own.
 func reason(r *receipt.Report) (name, detail string) {
-	for _, name := range []string{receipt.CheckTrust, receipt.CheckFormat, receipt.CheckCheckpoint, receipt.CheckCompleteness} {
+	for _, name := range []string{receipt.CheckTrust, receipt.CheckFormat, receipt.CheckCheckpoint, receipt.CheckFreshness, receipt.CheckCompleteness} {
 		if check, ok := r.Find(name); ok && check.Status == receipt.NotChecked && check.Detail != receipt.NotReached {
 			return name, check.Detail
 		}
@@ -53,13 +53,13 @@ func reason(r *receipt.Report) (name, detail string) {
 
 // hint says what to do about a check.
 func (c *command) hint(name string, r *receipt.Report) string {
+	if c.next != "" {
+		return c.next
+	}
 	switch name {
 	case receipt.CheckTrust:
 		return "get the trust file from the log's operator, not from whoever sent the bundle, and pass it with --trust FILE"
 	case receipt.CheckFormat:
-		if c.next != "" {
-			return c.next
-		}
 		if r.Status == receipt.NotJudged {
 			return "export again, and check that the file arrived whole"
 		}
@@ -72,6 +72,13 @@ func (c *command) hint(name string, r *receipt.Report) string {
 		}
 	case receipt.CheckLogSignature:
 		return "someone else signed this checkpoint, or the log has a new key: compare the trust file with the log's operator"
+	case receipt.CheckWitnessQuorum:
+		return "export again: cosignatures arrive after the checkpoint. If that does not help, ask the witnesses that are missing"
+	case receipt.CheckFreshness:
+		if r.Status == receipt.NotJudged {
+			return "name witnesses and a quorum, in the trust file or with --policy FILE"
+		}
+		return "export again under a newer checkpoint; if there is none, ask the log and its witnesses"
 	case receipt.CheckChain:
 		if !c.opts.partial {
 			return "export whole attempts, or accept attempts without their beginning with --partial"
@@ -87,7 +94,7 @@ func headline(r *receipt.Report, file string) string {
 	s := fmt.Sprintf("%s: %s", verdict(r.Status), clean(file))
 	switch r.Status {
 	case receipt.Verified:
-		s += fmt.Sprintf(": %s of %s in log %s at size %d", count(r.Counts.Entries, "receipt"), count(r.Counts.Attempts, "attempt"), clean(r.Origin), r.TreeSize)
+		s += fmt.Sprintf(": %s of %s in log %s at size %d, %s", count(r.Counts.Entries, "receipt"), count(r.Counts.Attempts, "attempt"), clean(r.Origin), r.TreeSize, r.Stage)
 	case receipt.Failed:
 		s += fmt.Sprintf(": %s", count(r.Counts.Failures, "failure"))
 		if r.Counts.Entries > 0 {
@@ -127,7 +134,8 @@ func (c *command) text(r *receipt.Report) []byte {
 		line("  key %s: %s", k.KeyID, count(k.Receipts, "receipt"))
 	}
 	for _, check := range r.Checks {
-		if check.Status == receipt.NotChecked {
+		asked := check.Name == receipt.CheckWitnessQuorum || check.Name == receipt.CheckFreshness && c.opts.maxAge > 0
+		if asked || check.Status == receipt.NotChecked && check.Name != receipt.CheckFreshness {
 			line("  %s: %s", check.Name, clean(check.Detail))
 		}
 	}

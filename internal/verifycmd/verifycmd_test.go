@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
@@ -265,30 +264,17 @@ func TestBND02_OutputIsClean(t *testing.T) {
 
 // The JSON and the text are contracts: byte for byte as in testdata.
 func TestBND03_GoldenReports(t *testing.T) {
+	nested := write(t, "policy", []byte(policyLines(t)+"group both all A B\ngroup outer any both\nquorum outer\n"))
 	for name, args := range map[string][]string{
+		"nested.txt":      {vectors + "witness_one.bundle.json", "--trust", vectors + "trust_1.json", "--policy", nested},
+		"nested.json":     {vectors + "witness_one.bundle.json", "--trust", vectors + "trust_1.json", "--policy", nested, "--json"},
 		"verified.json":   {vectors + "witnessed.bundle.json", "--trust", vectors + "trust_2.json", "--json"},
 		"verified.txt":    {vectors + "witnessed.bundle.json", "--trust", vectors + "trust_2.json"},
 		"failed.json":     {vectors + "commitment_event.bundle.json", "--trust", vectors + "trust_1.json", "--json"},
 		"failed.txt":      {vectors + "commitment_event.bundle.json", "--trust", vectors + "trust_1.json"},
 		"not_judged.json": {vectors + "unlogged.bundle.json", "--trust", vectors + "trust_1.json", "--json"},
 	} {
-		got := run("", args...).out
-		path := filepath.Join("testdata", name)
-		if *update {
-			if err := os.MkdirAll("testdata", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		golden(t, name, run("", args...).out)
 	}
 }
 

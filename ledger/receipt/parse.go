@@ -118,7 +118,7 @@ func parse(raw []byte) (*document, error) {
 	if err == nil {
 		return d, nil
 	}
-	if got, ok := sniffSchema(raw); ok && got != Schema {
+	if got, ok := SchemaVersion(raw); ok && got != Schema {
 		return nil, &schemaError{got}
 	}
 	return nil, err
@@ -376,8 +376,9 @@ func salvage(raw []byte, damage *scanError) entry {
 	return e
 }
 
-// sniffSchema finds the schemaVersion of a JSON object in any spelling.
-func sniffSchema(raw []byte) (string, bool) {
+// SchemaVersion finds the schemaVersion of a JSON object in any spelling. It looks
+// no further, and verifies nothing.
+func SchemaVersion(raw []byte) (string, bool) {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return "", false

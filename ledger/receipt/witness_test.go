@@ -233,7 +233,7 @@ func TestCLM05_WitnessNamesAreNoKeys(t *testing.T) {
 	}
 }
 
-func TestLOG16_Freshness(t *testing.T) {
+func TestLOG11_Freshness(t *testing.T) {
 	w := story(t)
 	const t0 = 1785196800 // 2026-07-28T00:00:00Z
 	at := func(name string, offset int) *witness {

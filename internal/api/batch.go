@@ -140,7 +140,7 @@ func (s *Server) batchAnswer(r *http.Request, line int, it *work, stage string, 
 		err = waitErr
 	}
 	if err == nil {
-		place, perr := s.cfg.Ledger.Place(r.Context(), it.res.LeafIndex(), stage == StagePublished)
+		place, perr := s.cfg.Ledger.Place(r.Context(), it.res.LeafIndex(), proves(stage))
 		if perr == nil {
 			status := http.StatusOK
 			if it.res.New {

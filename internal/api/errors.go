@@ -50,7 +50,7 @@ const (
 // Unavailable is trouble that passes: the caller may send the same again.
 type Unavailable struct {
 	// Reason is a fixed word: disk_full, stream_unavailable, log_unavailable,
-	// starting, stopping, log_disagrees, timeout.
+	// starting, stopping, log_disagrees, log_set_back, timeout.
 	Reason  string
 	Message string
 }

@@ -223,7 +223,11 @@ func (s *Server) Receipts(ctx context.Context, q url.Values) (*Receipts, error) 
 		if err != nil {
 			return nil, viewError(err)
 		}
-		out.Receipts = append(out.Receipts, NewReceipt(rec, Place{LeafIndex: row.Index, Stage: StagePublished, TreeSize: ans.TreeSize}, nil))
+		place, err := s.cfg.Ledger.Place(ctx, row.Index, false)
+		if err != nil {
+			return nil, err
+		}
+		out.Receipts = append(out.Receipts, NewReceipt(rec, place, nil))
 	}
 	return out, nil
 }

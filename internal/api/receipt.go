@@ -19,6 +19,7 @@ const (
 	StageAccepted  = "accepted"
 	StageLogged    = "logged"
 	StagePublished = "published"
+	StageWitnessed = "witnessed"
 )
 
 // Receipt is a record with its place in the log, as answers carry it (EVI-14).
@@ -54,6 +55,7 @@ type Receipt struct {
 	TreeSize          uint64            `json:"treeSize,omitzero"`
 	InclusionProof    []string          `json:"inclusionProof,omitempty"`
 	Checkpoint        string            `json:"checkpoint,omitempty"`
+	Witnesses         *Witnesses        `json:"witnesses,omitempty"`
 	Openings          []Opening         `json:"openings,omitempty"`
 }
 
@@ -92,13 +94,21 @@ type Opening struct {
 	Digest   string `json:"digest"`
 }
 
+// Witnesses says how many of the witnesses that the ledger's quorum asks for
+// cosigned the checkpoint, and how few can meet the quorum.
+type Witnesses struct {
+	Have uint64 `json:"have"`
+	Need uint64 `json:"need"`
+}
+
 // Place is where a record stands in the log.
 type Place struct {
 	LeafIndex  uint64
 	Stage      string
-	TreeSize   uint64   // of the checkpoint; 0 before publication
-	Proof      [][]byte // inclusion proof to the checkpoint's root
-	Checkpoint string   // signed note
+	TreeSize   uint64     // of the checkpoint; 0 before publication
+	Proof      [][]byte   // inclusion proof to the checkpoint's root
+	Checkpoint string     // signed note
+	Witnesses  *Witnesses // nil before publication, and on a ledger without a quorum of witnesses
 }
 
 // NewReceipt words a record and its place.
@@ -115,7 +125,7 @@ func NewReceipt(rec *event.Record, p Place, openings []intake.Opening) *Receipt 
 			e.Source.Implementation, e.Source.EventID},
 		SourceAttestation: e.Source.Assurance, ClaimBoundary: e.ClaimBoundary,
 		Commitment: Commitment{Digest: rec.Digest().String(), PayloadType: event.PayloadType, Signatures: rec.SignatureBytes},
-		LeafIndex:  p.LeafIndex, Stage: p.Stage, TreeSize: p.TreeSize, Checkpoint: p.Checkpoint,
+		LeafIndex:  p.LeafIndex, Stage: p.Stage, TreeSize: p.TreeSize, Checkpoint: p.Checkpoint, Witnesses: p.Witnesses,
 	}
 	for _, h := range p.Proof {
 		r.InclusionProof = append(r.InclusionProof, base64.StdEncoding.EncodeToString(h))

@@ -99,7 +99,7 @@ func (s *Server) receiptOf(ctx context.Context, res *intake.Result, stage string
 	if err := s.cfg.Ledger.Wait(wait, res.LeafIndex(), stage); err != nil {
 		return nil, err
 	}
-	place, err := s.cfg.Ledger.Place(ctx, res.LeafIndex(), stage == StagePublished)
+	place, err := s.cfg.Ledger.Place(ctx, res.LeafIndex(), proves(stage))
 	if err != nil {
 		return nil, err
 	}

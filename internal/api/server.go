@@ -34,12 +34,16 @@ type Ledger interface {
 	Wait(ctx context.Context, leafIndex uint64, stage string) error
 	// DefaultStage is what callers wait for who do not say.
 	DefaultStage() string
+	// Witnesses reports whether stage witnessed can be reached.
+	Witnesses() bool
 	// Place tells where a leaf is now; proof and checkpoint only if asked for.
 	Place(ctx context.Context, leafIndex uint64, proof bool) (Place, error)
 	// Attempt returns the recorded events of an attempt, whatever the lag of
 	// the views.
 	Attempt(ctx context.Context, id string) ([]*intake.Result, *lifecycle.State, error)
-	// Bundle returns the bundle of attempts under the newest checkpoint.
+	// Bundle returns the bundle of attempts under the newest checkpoint that
+	// witnesses cosigned as their quorum asks, if it covers them, else under the
+	// best that does.
 	Bundle(ctx context.Context, attempts []string) ([]byte, error)
 	// TlogProof returns the .tlog-proof of an event.
 	TlogProof(ctx context.Context, eventID string) ([]byte, error)
@@ -295,7 +299,15 @@ func (s *Server) stage(v string) (string, error) {
 		return s.cfg.Ledger.DefaultStage(), nil
 	case StageAccepted, StageLogged, StagePublished:
 		return v, nil
+	case StageWitnessed:
+		if !s.cfg.Ledger.Witnesses() {
+			return "", invalid("", "wait for published, or run the ledger with --witness-policy", "this ledger asks no quorum of witnesses")
+		}
+		return v, nil
 	default:
-		return "", invalid("", "use accepted, logged or published", "unknown stage in wait")
+		return "", invalid("", "use accepted, logged, published or witnessed", "unknown stage in wait")
 	}
 }
+
+// proves reports whether an event of that stage has a proof to show.
+func proves(stage string) bool { return stage == StagePublished || stage == StageWitnessed }

@@ -15,6 +15,7 @@ type Status struct {
 	StreamLast    uint64  `json:"streamLast"`    // last sequence of the stream
 	LogSize       uint64  `json:"logSize"`       // durable leaves
 	PublishedSize uint64  `json:"publishedSize"` // of the newest checkpoint
+	WitnessedSize uint64  `json:"witnessedSize"` // of the newest checkpoint that meets the quorum of witnesses; 0 without one
 	ViewSize      uint64  `json:"viewSize"`      // that the views reflect
 	Parked        uint64  `json:"parked"`        // leaves that do not count
 	Ready         bool    `json:"ready"`

@@ -10,12 +10,14 @@ import (
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/receipt"
-	"counterfoil/ledger/tlog"
+	"counterfoil/witness/client"
 )
 
-// Bundle returns all events of the attempts under the newest checkpoint. It
-// waits a little for a checkpoint that covers what was acknowledged; events that
-// are not even logged then are left out of no bundle: the export fails instead.
+// Bundle returns all events of the attempts under the newest checkpoint that
+// witnesses cosigned as their quorum asks, or, while that does not cover them,
+// under the best one that does. It waits a little for a checkpoint that covers
+// what was acknowledged; events that are not even logged then are left out of no
+// bundle: the export fails instead.
 func (l *Ledger) Bundle(ctx context.Context, attempts []string) ([]byte, error) {
 	var events []*intake.Result
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(attempts))) {
@@ -46,17 +48,19 @@ func (l *Ledger) Bundle(ctx context.Context, attempts []string) ([]byte, error) 
 	return b.Bytes()
 }
 
-// covering returns the newest checkpoint, once it covers a leaf.
-func (l *Ledger) covering(ctx context.Context, leafIndex uint64) (tlog.Checkpoint, error) {
+// covering returns the checkpoint to show for a leaf, once there is one.
+func (l *Ledger) covering(ctx context.Context, leafIndex uint64) (client.Checkpoint, error) {
 	wait, cancel := context.WithTimeout(ctx, bundleWait)
 	defer cancel()
 	if err := l.pub.Wait(wait, leafIndex+1); err != nil {
-		return tlog.Checkpoint{}, errors.Join(&api.Unavailable{Reason: "not_published", Message: fmt.Sprintf("leaf %d is not under a checkpoint yet", leafIndex)}, err)
+		return client.Checkpoint{}, errors.Join(&api.Unavailable{Reason: "not_published", Message: fmt.Sprintf("leaf %d is not under a checkpoint yet", leafIndex)}, err)
 	}
-	return l.tlog.Checkpoint(), nil
+	cp, _ := l.over(leafIndex)
+	return cp, nil
 }
 
-// TlogProof returns the .tlog-proof of an event under the newest checkpoint.
+// TlogProof returns the .tlog-proof of an event, under the same checkpoint as a
+// bundle of it.
 func (l *Ledger) TlogProof(ctx context.Context, eventID string) ([]byte, error) {
 	d, ok := event.ParseEventID(eventID)
 	if !ok {
@@ -66,7 +70,7 @@ func (l *Ledger) TlogProof(ctx context.Context, eventID string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	cp := l.tlog.Checkpoint()
+	cp, _ := l.over(ans.Receipt.Index) // a view has published leaves alone
 	proof, err := l.tiles.Inclusion(ctx, ans.Receipt.Index, cp.Size)
 	if err != nil {
 		return nil, fmt.Errorf("prove leaf %d in the tree of size %d: %w", ans.Receipt.Index, cp.Size, err)

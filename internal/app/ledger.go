@@ -3,7 +3,8 @@
 //
 // Start: lock the directory, keys, vault, stream, log (with the guard's
 // checks), heal one from the other, index, then sequencer, publisher, follower,
-// and only then the API. Stop is the reverse: the API first, so that whatever
+// and only then the API. Where there is a witness policy, the witnesses are asked
+// before the publisher signs anything. Stop is the reverse: the API first, so that whatever
 // was acknowledged is on its way, the databases last.
 package app
 
@@ -27,6 +28,7 @@ import (
 	"counterfoil/ledger/tlog"
 	"counterfoil/ledger/trust"
 	"counterfoil/ledger/vault"
+	"counterfoil/witness/client"
 )
 
 var errStopping = &api.Unavailable{Reason: "stopping", Message: "the ledger is stopping"}
@@ -50,6 +52,7 @@ type Ledger struct {
 	intake  *intake.Intake
 	seq     *sequencer.Sequencer
 	pub     *publisher
+	gather  *client.Gatherer // nil without a witness policy
 	disk    *diskWatch
 	views   *views
 
@@ -98,6 +101,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"healing", l.heal},
 		{"index", l.fitIndex},
 		{"views", l.openViews},
+		{"witnesses", l.openWitnesses},
 		{"start", l.start},
 	} {
 		began := cfg.Now()
@@ -211,11 +215,11 @@ func (l *Ledger) start(ctx context.Context) error {
 		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })
-	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
-	l.pub.publish = func(ctx context.Context) (uint64, error) {
-		cp, err := l.tlog.Publish(ctx)
-		return cp.Size, err
+	if err := l.startWitnesses(ctx, run); err != nil {
+		return err
 	}
+	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
+	l.pub.publish = l.publish
 	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log
 	l.background("publisher", func() error { l.pub.run(run); return nil })
 	l.background("disk", func() error { l.disk.run(run); return nil })
@@ -234,6 +238,9 @@ func (l *Ledger) start(ctx context.Context) error {
 	}
 	if err := l.index.WaitFor(ctx, st.Last); err != nil {
 		return err
+	}
+	if l.signingStopped() != nil {
+		return nil // a notice would be a new event
 	}
 	return l.announceGap(ctx)
 }
@@ -349,6 +356,9 @@ const maxBacklog = 50_000
 
 // admit says whether events can be taken now.
 func (l *Ledger) admit() error {
+	if l.signingStopped() != nil {
+		return errSignsNothing
+	}
 	waiting := l.waiting()
 	if err := l.disk.admit(waiting); err != nil {
 		return err

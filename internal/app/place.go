@@ -28,6 +28,10 @@ func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err 
 		err = l.patiently(ctx, func(ctx context.Context) error { return l.seq.Wait(ctx, leafIndex+1) })
 	case api.StagePublished:
 		err = l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, leafIndex+1) })
+	case api.StageWitnessed:
+		if err = l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, leafIndex+1) }); err == nil {
+			err = l.waitWitnessed(ctx, leafIndex+1)
+		}
 	default:
 		return fmt.Errorf("no stage %q", stage)
 	}
@@ -60,8 +64,14 @@ func (l *Ledger) patiently(ctx context.Context, wait func(context.Context) error
 // Place tells where a leaf stands now.
 func (l *Ledger) Place(ctx context.Context, leafIndex uint64, proof bool) (api.Place, error) {
 	p := api.Place{LeafIndex: leafIndex, Stage: api.StageAccepted}
-	if cp := l.tlog.Checkpoint(); leafIndex < cp.Size {
+	if cp, ok := l.over(leafIndex); ok {
 		p.Stage, p.TreeSize = api.StagePublished, cp.Size
+		if cp.Witnessed {
+			p.Stage = api.StageWitnessed
+		}
+		if cp.Need > 0 {
+			p.Witnesses = &api.Witnesses{Have: uint64(cp.Have), Need: uint64(cp.Need)}
+		}
 		if proof {
 			var err error
 			if p.Proof, err = l.tiles.Inclusion(ctx, leafIndex, cp.Size); err != nil {
@@ -82,8 +92,6 @@ func (l *Ledger) Published() (uint64, <-chan struct{}) {
 	changed := l.pub.Changed()
 	return l.pub.Size(), changed
 }
-
-func (l *Ledger) checkpoint() ([]byte, error) { return l.tlog.Checkpoint().Note, nil }
 
 // Leaves yields published leaves [from, to).
 func (l *Ledger) Leaves(ctx context.Context, from, to uint64, yield func(uint64, []byte) error) error {

@@ -67,9 +67,12 @@ func (p *publisher) step(ctx context.Context) bool {
 	size, err := p.publish(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before := p.trouble
 	p.trouble = err
 	if err != nil {
-		p.log.Error("publish a checkpoint", "error", err)
+		if before == nil || before.Error() != err.Error() { // it is tried again four times a second
+			p.log.Error("publish a checkpoint", "error", err)
+		}
 		return false
 	}
 	p.published, p.at = size, p.now()

@@ -32,6 +32,7 @@ func (l *Ledger) Status(ctx context.Context) api.Status {
 	add("stream", l.stream.Healthy(ctx), fmt.Sprintf("last sequence %d", st.StreamLast), "see the ledger's log; events that were accepted are kept")
 	add("log", l.logTrouble(st), fmt.Sprintf("%d leaves", st.LogSize), "see the ledger's log; nothing is skipped, the log goes on where it is")
 	add("publisher", l.pub.Trouble(), fmt.Sprintf("checkpoint of size %d", st.PublishedSize), "see docs/runbooks/unpublished.md")
+	l.witnessChecks(&st)
 	add("index", l.fatalOf("index"), "follows the stream", "restart the ledger; if it persists, delete the index directory: it is rebuilt")
 	add("views", l.views.trouble(st), fmt.Sprintf("tree size %d, %d leaves parked", st.ViewSize, st.Parked), "see docs/runbooks/views.md; counterfoil rebuild makes them anew")
 	var stopping error
@@ -72,6 +73,7 @@ func (l *Ledger) gauges() telemetry.Gauges {
 		PublishedSize: func() float64 { return float64(l.pub.Size()) },
 		ViewSize:      func() float64 { return float64(l.views.size()) },
 		Parked:        func() float64 { return float64(l.views.parked()) },
+		Witnesses:     l.witnessMetrics,
 		FreeBytes:     func() float64 { return float64(l.disk.free.Load()) },
 		PublishedAge:  func() float64 { return l.cfg.Now().Sub(l.pub.At()).Seconds() },
 		Ready: func() float64 {

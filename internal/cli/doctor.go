@@ -48,6 +48,10 @@ func (c *cli) showStatus(server string, s *client.Status) error {
 	if !s.Ready {
 		ready = "not ready: it takes no events now"
 	}
+	witnessed := ""
+	if s.WitnessedSize > 0 {
+		witnessed = fmt.Sprintf(", %d witnessed", s.WitnessedSize)
+	}
 	err := pairs(c.env.Stdout,
 		"ledger", server,
 		"origin", s.Origin,
@@ -55,7 +59,7 @@ func (c *cli) showStatus(server string, s *client.Status) error {
 		"version", s.Version,
 		"durability", s.Durability,
 		"stream", fmt.Sprintf("%d messages", s.StreamLast),
-		"log", fmt.Sprintf("%d durable leaves, %d published, %d in the views", s.LogSize, s.PublishedSize, s.ViewSize),
+		"log", fmt.Sprintf("%d durable leaves, %d published%s, %d in the views", s.LogSize, s.PublishedSize, witnessed, s.ViewSize),
 		"parked", fmt.Sprintf("%d leaves that do not count", s.Parked),
 		"state", ready,
 	)

@@ -48,16 +48,16 @@ func (c *cli) addJSONFlag(cmd *cobra.Command) {
 
 // addWait adds --wait to a command that records.
 func addWait(cmd *cobra.Command, wait *string) {
-	cmd.Flags().StringVar(wait, "wait", "", "stage to wait for: accepted, logged or published (default: as the ledger's durability says)")
-	complete(cmd, "wait", string(client.Accepted), string(client.Logged), string(client.Published))
+	cmd.Flags().StringVar(wait, "wait", "", "stage to wait for: accepted, logged, published or witnessed (default: as the ledger's durability says)")
+	complete(cmd, "wait", string(client.Accepted), string(client.Logged), string(client.Published), string(client.Witnessed))
 }
 
 func stageOf(wait string) (client.Stage, error) {
 	switch s := client.Stage(wait); s {
-	case "", client.Accepted, client.Logged, client.Published:
+	case "", client.Accepted, client.Logged, client.Published, client.Witnessed:
 		return s, nil
 	}
-	return "", usagef("--wait accepted, logged or published", "unknown stage %q", wait)
+	return "", usagef("--wait accepted, logged, published or witnessed", "unknown stage %q", wait)
 }
 
 // complete offers fixed words to the shell.

@@ -76,7 +76,7 @@ func (c *cli) showAttempt(a *client.Attempt) error {
 		"source", a.Source.RuntimeID+" invocation "+a.Source.InvocationID,
 		"protocol", a.Source.Protocol,
 		"server", a.Source.Implementation,
-		"stage", fmt.Sprintf("%s, newest checkpoint at %d leaves", a.Stage, a.TreeSize),
+		"stage", fmt.Sprintf("%s, newest checkpoint at %d leaves", attemptStage(a), a.TreeSize),
 	)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *cli) showAttempt(a *client.Attempt) error {
 	var codes []string
 	for i := range a.Receipts {
 		r := &a.Receipts[i]
-		rows = append(rows, []string{fmt.Sprint(r.Revision), utoa(r.LeafIndex), r.Lifecycle, r.Action.Status, strings.Join(r.ReasonCodes, ","), r.OccurredAt, string(r.Stage), r.EventID})
+		rows = append(rows, []string{fmt.Sprint(r.Revision), utoa(r.LeafIndex), r.Lifecycle, r.Action.Status, strings.Join(r.ReasonCodes, ","), r.OccurredAt, r.StageText(), r.EventID})
 		codes = append(codes, r.ClaimBoundary)
 	}
 	fmt.Fprintln(c.env.Stdout)
@@ -93,6 +93,14 @@ func (c *cli) showAttempt(a *client.Attempt) error {
 		return err
 	}
 	return boundaries(c.env.Stdout, codes...)
+}
+
+// attemptStage is the stage of the newest event, which is the lowest.
+func attemptStage(a *client.Attempt) string {
+	if n := len(a.Receipts); n > 0 && a.Receipts[n-1].Stage == a.Stage {
+		return a.Receipts[n-1].StageText()
+	}
+	return string(a.Stage)
 }
 
 // stateOf words the state of an attempt with what qualifies it.
@@ -118,7 +126,7 @@ func (c *cli) showReceipt(r *client.Receipt) error {
 	if r.ClockSkew {
 		skew = "the two times are more than 60 s apart; the order is the leaf index"
 	}
-	stage := string(r.Stage)
+	stage := r.StageText()
 	if r.TreeSize > 0 {
 		stage += fmt.Sprintf(", in the tree of %d leaves", r.TreeSize)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -9,18 +10,20 @@ import (
 // ServeConfig says how to run a ledger. Empty fields have the ledger's
 // defaults.
 type ServeConfig struct {
-	Data                      string // data directory
-	Origin                    string // name of the log, chosen once
-	Tenant                    string // chosen once
-	Listen                    string // address of the HTTP API
-	AllowRemote               bool   // admit an address that is not loopback
-	Durability                string // hardened or balanced
-	NATS                      string // URL of an external NATS
-	NATSCreds                 string // its credentials file
-	NATSListen                string // address for read-only stream consumers
-	EventKeyID, EventSeedFile string // another event key than the data directory's
-	MCPTrust                  string // trust file that /mcp judges by
-	ExternalURL               string // base URL that clients know the API by
+	Data                      string        // data directory
+	Origin                    string        // name of the log, chosen once
+	Tenant                    string        // chosen once
+	Listen                    string        // address of the HTTP API
+	AllowRemote               bool          // admit an address that is not loopback
+	Durability                string        // hardened or balanced
+	NATS                      string        // URL of an external NATS
+	NATSCreds                 string        // its credentials file
+	NATSListen                string        // address for read-only stream consumers
+	EventKeyID, EventSeedFile string        // another event key than the data directory's
+	WitnessPolicy             string        // tlog-policy file
+	RecosignEvery             time.Duration // age at which an unchanged checkpoint is cosigned again
+	MCPTrust                  string        // trust file that /mcp judges by
+	ExternalURL               string        // base URL that clients know the API by
 	Logger                    *slog.Logger
 }
 
@@ -54,6 +57,7 @@ profile balanced answers when the stream has it, and a power loss can then cost 
 that were accepted and not logged yet; neither can promise what the hardware does not.`,
 		Example: `  counterfoil serve
   counterfoil serve --data /var/lib/counterfoil --origin example.com/ledger
+  counterfoil serve --witness-policy witnesses.policy
   counterfoil serve --nats tls://nats.example:4222 --nats-creds ledger.creds`,
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +84,8 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
 	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
 	f.StringVar(&cfg.EventSeedFile, "event-seed-file", "", "file with the seed of --event-key-id")
+	f.StringVar(&cfg.WitnessPolicy, "witness-policy", "", "tlog-policy file: the witnesses that are asked to cosign checkpoints, and their quorum")
+	f.DurationVar(&cfg.RecosignEvery, "recosign-every", 0, "age at which witnesses cosign an unchanged checkpoint again (default 1h)")
 	f.StringVar(&cfg.MCPTrust, "mcp-trust", "", "trust file by which /mcp verifies; without one it judges nothing")
 	f.StringVar(&cfg.ExternalURL, "external-url", "", "base URL that clients know the API by, like https://ledger.example (default: the Host header)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")

@@ -1,6 +1,10 @@
 package client
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Answer is a document of the ledger: typed where this package knows it, and as
 // it came. Members that this version does not know are in Raw alone.
@@ -41,6 +45,22 @@ type Receipt struct {
 	Stage             Stage             `json:"stage"`
 	TreeSize          uint64            `json:"treeSize,omitzero"`
 	Checkpoint        string            `json:"checkpoint,omitempty"`
+	Witnesses         *Witnesses        `json:"witnesses,omitempty"`
+}
+
+// Witnesses says how many witnesses cosigned the checkpoint that covers a
+// receipt, and how few can meet the ledger's quorum.
+type Witnesses struct {
+	Have uint64 `json:"have"`
+	Need uint64 `json:"need"`
+}
+
+// StageText is the stage with what is missing of the next: "published (1 of 2)".
+func (r *Receipt) StageText() string {
+	if r.Stage == Published && r.Witnesses != nil {
+		return fmt.Sprintf("%s (%d of %d)", r.Stage, r.Witnesses.Have, r.Witnesses.Need)
+	}
+	return string(r.Stage)
 }
 
 // Subject is what an attempt is about.
@@ -122,6 +142,7 @@ type Status struct {
 	StreamLast    uint64  `json:"streamLast"`
 	LogSize       uint64  `json:"logSize"`
 	PublishedSize uint64  `json:"publishedSize"`
+	WitnessedSize uint64  `json:"witnessedSize"`
 	ViewSize      uint64  `json:"viewSize"`
 	Parked        uint64  `json:"parked"`
 	Ready         bool    `json:"ready"`

@@ -66,4 +66,5 @@ const (
 	Accepted  Stage = "accepted"  // stored in the stream
 	Logged    Stage = "logged"    // a durable leaf of the log
 	Published Stage = "published" // under a signed checkpoint
+	Witnessed Stage = "witnessed" // under one that enough witnesses cosigned
 )

@@ -30,6 +30,7 @@ type Gauges struct {
 	FreeBytes     func() float64
 	Ready         func() float64
 	PublishedAge  func() float64
+	Witnesses     func() *Witnesses // nil without a witness policy
 }
 
 // buckets cover 0.5 ms to 16 s.
@@ -62,6 +63,7 @@ func New(g Gauges) *Metrics {
 	} {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.read))
 	}
+	m.reg.MustRegister(witnesses{g.Witnesses})
 	return m
 }
 

@@ -28,7 +28,9 @@ type cosig struct {
 
 func (s *sheet) has(i int) bool { return s.lines[i].time > 0 }
 
-func (s *sheet) any() bool { return slices.ContainsFunc(s.lines, func(c cosig) bool { return c.time > 0 }) }
+func (s *sheet) any() bool {
+	return slices.ContainsFunc(s.lines, func(c cosig) bool { return c.time > 0 })
+}
 
 // bytes is the note with the log's lines first and then the cosignatures in the
 // order of the policy. They are not to be changed.

@@ -26,9 +26,9 @@ func (g *Gatherer) checkpointLocked(s *sheet) Checkpoint {
 	return Checkpoint{Size: s.cp.Size, Note: s.bytes(), Have: q.have(s.has), Need: q.need, Witnessed: s == g.met}
 }
 
-// Quorum reports whether the policy's quorum asks for any witness. If not,
-// nothing is ever witnessed.
-func (g *Gatherer) Quorum() bool { return g.board.quorum.need > 0 }
+// Need is how few witnesses can meet the quorum. It is 0 if the quorum asks for
+// none; nothing is ever witnessed then.
+func (g *Gatherer) Need() int { return g.board.quorum.need }
 
 // Covering returns the checkpoint to show for a leaf: the newest that meets the
 // quorum if that covers it, else the one over it that most witnesses cosigned,

@@ -47,7 +47,7 @@ type BeginRequest struct {
 	// Keep the private values themselves in the vault, encrypted, and not only
 	// what opens their commitments.
 	KeepBody bool `protobuf:"varint,9,opt,name=keep_body,json=keepBody,proto3" json:"keep_body,omitempty"`
-	// Stage to wait for: accepted, logged or published. Default: the stage of the
+	// Stage to wait for: accepted, logged, published or witnessed. Default: the stage of the
 	// durability profile.
 	Wait          string `protobuf:"bytes,10,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields

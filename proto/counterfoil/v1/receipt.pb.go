@@ -72,7 +72,10 @@ type Receipt struct {
 	Checkpoint string `protobuf:"bytes,28,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// Only in the answer to begin and append: what opens the commitments. Secret
 	// to the caller; nothing that is published carries it.
-	Openings      []*Opening `protobuf:"bytes,29,rep,name=openings,proto3" json:"openings,omitempty"`
+	Openings []*Opening `protobuf:"bytes,29,rep,name=openings,proto3" json:"openings,omitempty"`
+	// How many witnesses cosigned the checkpoint that covers the leaf; from
+	// published on, on a ledger with a quorum of witnesses.
+	Witnesses     *Witnesses `protobuf:"bytes,30,opt,name=witnesses,proto3" json:"witnesses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +313,68 @@ func (x *Receipt) GetOpenings() []*Opening {
 	return nil
 }
 
+func (x *Receipt) GetWitnesses() *Witnesses {
+	if x != nil {
+		return x.Witnesses
+	}
+	return nil
+}
+
+// Witnesses says how far a checkpoint is from its quorum.
+type Witnesses struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that the quorum asks for and that cosigned.
+	Have uint64 `protobuf:"varint,1,opt,name=have,proto3" json:"have,omitempty"`
+	// The fewest that can meet the quorum.
+	Need          uint64 `protobuf:"varint,2,opt,name=need,proto3" json:"need,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Witnesses) Reset() {
+	*x = Witnesses{}
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Witnesses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Witnesses) ProtoMessage() {}
+
+func (x *Witnesses) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Witnesses.ProtoReflect.Descriptor instead.
+func (*Witnesses) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Witnesses) GetHave() uint64 {
+	if x != nil {
+		return x.Have
+	}
+	return 0
+}
+
+func (x *Witnesses) GetNeed() uint64 {
+	if x != nil {
+		return x.Need
+	}
+	return 0
+}
+
 // ReceiptAction is the action with what the event says about it.
 type ReceiptAction struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -325,7 +390,7 @@ type ReceiptAction struct {
 
 func (x *ReceiptAction) Reset() {
 	*x = ReceiptAction{}
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[1]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +402,7 @@ func (x *ReceiptAction) String() string {
 func (*ReceiptAction) ProtoMessage() {}
 
 func (x *ReceiptAction) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[1]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +415,7 @@ func (x *ReceiptAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptAction.ProtoReflect.Descriptor instead.
 func (*ReceiptAction) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{1}
+	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ReceiptAction) GetName() string {
@@ -404,7 +469,7 @@ type ReceiptSource struct {
 
 func (x *ReceiptSource) Reset() {
 	*x = ReceiptSource{}
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[2]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +481,7 @@ func (x *ReceiptSource) String() string {
 func (*ReceiptSource) ProtoMessage() {}
 
 func (x *ReceiptSource) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[2]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +494,7 @@ func (x *ReceiptSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptSource.ProtoReflect.Descriptor instead.
 func (*ReceiptSource) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{2}
+	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ReceiptSource) GetRuntimeId() string {
@@ -488,7 +553,7 @@ type ReceiptCommitment struct {
 
 func (x *ReceiptCommitment) Reset() {
 	*x = ReceiptCommitment{}
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[3]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +565,7 @@ func (x *ReceiptCommitment) String() string {
 func (*ReceiptCommitment) ProtoMessage() {}
 
 func (x *ReceiptCommitment) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[3]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +578,7 @@ func (x *ReceiptCommitment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptCommitment.ProtoReflect.Descriptor instead.
 func (*ReceiptCommitment) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{3}
+	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReceiptCommitment) GetDigest() string {
@@ -555,7 +620,7 @@ type Opening struct {
 
 func (x *Opening) Reset() {
 	*x = Opening{}
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[4]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +632,7 @@ func (x *Opening) String() string {
 func (*Opening) ProtoMessage() {}
 
 func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_receipt_proto_msgTypes[4]
+	mi := &file_counterfoil_v1_receipt_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +645,7 @@ func (x *Opening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opening.ProtoReflect.Descriptor instead.
 func (*Opening) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{4}
+	return file_counterfoil_v1_receipt_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Opening) GetName() string {
@@ -615,7 +680,7 @@ var File_counterfoil_v1_receipt_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_receipt_proto_rawDesc = "" +
 	"\n" +
-	"\x1ccounterfoil/v1/receipt.proto\x12\x0ecounterfoil.v1\x1a\x1acounterfoil/v1/event.proto\"\x88\n" +
+	"\x1ccounterfoil/v1/receipt.proto\x12\x0ecounterfoil.v1\x1a\x1acounterfoil/v1/event.proto\"\xc1\n" +
 	"\n" +
 	"\aReceipt\x12%\n" +
 	"\x0eschema_version\x18\x01 \x01(\tR\rschemaVersion\x12\x19\n" +
@@ -657,13 +722,17 @@ const file_counterfoil_v1_receipt_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x1c \x01(\tR\n" +
 	"checkpoint\x123\n" +
-	"\bopenings\x18\x1d \x03(\v2\x17.counterfoil.v1.OpeningR\bopenings\x1a>\n" +
+	"\bopenings\x18\x1d \x03(\v2\x17.counterfoil.v1.OpeningR\bopenings\x127\n" +
+	"\twitnesses\x18\x1e \x01(\v2\x19.counterfoil.v1.WitnessesR\twitnesses\x1a>\n" +
 	"\x10CommitmentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
 	"\tRefsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\tWitnesses\x12\x12\n" +
+	"\x04have\x18\x01 \x01(\x04R\x04have\x12\x12\n" +
+	"\x04need\x18\x02 \x01(\x04R\x04need\"\x93\x01\n" +
 	"\rReceiptAction\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\veffect_kind\x18\x02 \x01(\tR\n" +
@@ -704,36 +773,38 @@ func file_counterfoil_v1_receipt_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_receipt_proto_rawDescData
 }
 
-var file_counterfoil_v1_receipt_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_counterfoil_v1_receipt_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_counterfoil_v1_receipt_proto_goTypes = []any{
 	(*Receipt)(nil),           // 0: counterfoil.v1.Receipt
-	(*ReceiptAction)(nil),     // 1: counterfoil.v1.ReceiptAction
-	(*ReceiptSource)(nil),     // 2: counterfoil.v1.ReceiptSource
-	(*ReceiptCommitment)(nil), // 3: counterfoil.v1.ReceiptCommitment
-	(*Opening)(nil),           // 4: counterfoil.v1.Opening
-	nil,                       // 5: counterfoil.v1.Receipt.CommitmentsEntry
-	nil,                       // 6: counterfoil.v1.Receipt.RefsEntry
-	(*Subject)(nil),           // 7: counterfoil.v1.Subject
-	(*Statement)(nil),         // 8: counterfoil.v1.Statement
-	(*Assurance)(nil),         // 9: counterfoil.v1.Assurance
-	(*Signature)(nil),         // 10: counterfoil.v1.Signature
+	(*Witnesses)(nil),         // 1: counterfoil.v1.Witnesses
+	(*ReceiptAction)(nil),     // 2: counterfoil.v1.ReceiptAction
+	(*ReceiptSource)(nil),     // 3: counterfoil.v1.ReceiptSource
+	(*ReceiptCommitment)(nil), // 4: counterfoil.v1.ReceiptCommitment
+	(*Opening)(nil),           // 5: counterfoil.v1.Opening
+	nil,                       // 6: counterfoil.v1.Receipt.CommitmentsEntry
+	nil,                       // 7: counterfoil.v1.Receipt.RefsEntry
+	(*Subject)(nil),           // 8: counterfoil.v1.Subject
+	(*Statement)(nil),         // 9: counterfoil.v1.Statement
+	(*Assurance)(nil),         // 10: counterfoil.v1.Assurance
+	(*Signature)(nil),         // 11: counterfoil.v1.Signature
 }
 var file_counterfoil_v1_receipt_proto_depIdxs = []int32{
-	7,  // 0: counterfoil.v1.Receipt.subject:type_name -> counterfoil.v1.Subject
-	1,  // 1: counterfoil.v1.Receipt.action:type_name -> counterfoil.v1.ReceiptAction
-	5,  // 2: counterfoil.v1.Receipt.commitments:type_name -> counterfoil.v1.Receipt.CommitmentsEntry
-	6,  // 3: counterfoil.v1.Receipt.refs:type_name -> counterfoil.v1.Receipt.RefsEntry
-	8,  // 4: counterfoil.v1.Receipt.statement:type_name -> counterfoil.v1.Statement
-	2,  // 5: counterfoil.v1.Receipt.source:type_name -> counterfoil.v1.ReceiptSource
-	9,  // 6: counterfoil.v1.Receipt.source_attestation:type_name -> counterfoil.v1.Assurance
-	3,  // 7: counterfoil.v1.Receipt.commitment:type_name -> counterfoil.v1.ReceiptCommitment
-	4,  // 8: counterfoil.v1.Receipt.openings:type_name -> counterfoil.v1.Opening
-	10, // 9: counterfoil.v1.ReceiptCommitment.signatures:type_name -> counterfoil.v1.Signature
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 0: counterfoil.v1.Receipt.subject:type_name -> counterfoil.v1.Subject
+	2,  // 1: counterfoil.v1.Receipt.action:type_name -> counterfoil.v1.ReceiptAction
+	6,  // 2: counterfoil.v1.Receipt.commitments:type_name -> counterfoil.v1.Receipt.CommitmentsEntry
+	7,  // 3: counterfoil.v1.Receipt.refs:type_name -> counterfoil.v1.Receipt.RefsEntry
+	9,  // 4: counterfoil.v1.Receipt.statement:type_name -> counterfoil.v1.Statement
+	3,  // 5: counterfoil.v1.Receipt.source:type_name -> counterfoil.v1.ReceiptSource
+	10, // 6: counterfoil.v1.Receipt.source_attestation:type_name -> counterfoil.v1.Assurance
+	4,  // 7: counterfoil.v1.Receipt.commitment:type_name -> counterfoil.v1.ReceiptCommitment
+	5,  // 8: counterfoil.v1.Receipt.openings:type_name -> counterfoil.v1.Opening
+	1,  // 9: counterfoil.v1.Receipt.witnesses:type_name -> counterfoil.v1.Witnesses
+	11, // 10: counterfoil.v1.ReceiptCommitment.signatures:type_name -> counterfoil.v1.Signature
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_receipt_proto_init() }
@@ -748,7 +819,7 @@ func file_counterfoil_v1_receipt_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_receipt_proto_rawDesc), len(file_counterfoil_v1_receipt_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,6 +44,7 @@ func TestSchemaHasTheMembersOfTheFormats(t *testing.T) {
 		{&v1.ReceiptSource{}, api.ReceiptSource{}},
 		{&v1.ReceiptCommitment{}, api.Commitment{}},
 		{&v1.Opening{}, api.Opening{}},
+		{&v1.Witnesses{}, api.Witnesses{}},
 		{&v1.Attempt{}, api.Attempt{}},
 		{&v1.AttemptSummary{}, api.AttemptSummary{}},
 		{&v1.StreamEventsResponse{}, api.StreamedEvent{}},

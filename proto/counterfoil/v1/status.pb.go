@@ -43,8 +43,11 @@ type Status struct {
 	// Leaves that no view counts.
 	Parked uint64 `protobuf:"varint,10,opt,name=parked,proto3" json:"parked,omitempty"`
 	// Events are taken.
-	Ready         bool     `protobuf:"varint,11,opt,name=ready,proto3" json:"ready,omitempty"`
-	Checks        []*Check `protobuf:"bytes,12,rep,name=checks,proto3" json:"checks,omitempty"`
+	Ready  bool     `protobuf:"varint,11,opt,name=ready,proto3" json:"ready,omitempty"`
+	Checks []*Check `protobuf:"bytes,12,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Size of the newest checkpoint that meets the quorum of witnesses; 0 without
+	// one.
+	WitnessedSize uint64 `protobuf:"varint,13,opt,name=witnessed_size,json=witnessedSize,proto3" json:"witnessed_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,6 +164,13 @@ func (x *Status) GetChecks() []*Check {
 		return x.Checks
 	}
 	return nil
+}
+
+func (x *Status) GetWitnessedSize() uint64 {
+	if x != nil {
+		return x.WitnessedSize
+	}
+	return 0
 }
 
 // Check is one named condition of readiness.
@@ -316,7 +326,7 @@ var File_counterfoil_v1_status_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_status_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcounterfoil/v1/status.proto\x12\x0ecounterfoil.v1\"\xf6\x02\n" +
+	"\x1bcounterfoil/v1/status.proto\x12\x0ecounterfoil.v1\"\x9d\x03\n" +
 	"\x06Status\x12%\n" +
 	"\x0eschema_version\x18\x01 \x01(\tR\rschemaVersion\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x16\n" +
@@ -333,7 +343,8 @@ const file_counterfoil_v1_status_proto_rawDesc = "" +
 	"\x06parked\x18\n" +
 	" \x01(\x04R\x06parked\x12\x14\n" +
 	"\x05ready\x18\v \x01(\bR\x05ready\x12-\n" +
-	"\x06checks\x18\f \x03(\v2\x15.counterfoil.v1.CheckR\x06checks\"W\n" +
+	"\x06checks\x18\f \x03(\v2\x15.counterfoil.v1.CheckR\x06checks\x12%\n" +
+	"\x0ewitnessed_size\x18\r \x01(\x04R\rwitnessedSize\"W\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x16\n" +

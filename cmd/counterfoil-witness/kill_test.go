@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"counterfoil/ledger/trust"
 )
@@ -152,6 +154,57 @@ func checkLatest(t *testing.T, url string, witness trust.VerifierKey) trust.Chec
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestLOG09_KilledBetweenStateAndReply: the new state is durable, the answer
+// never arrives, and the process is gone. The next life knows the new size, and
+// gives the log the cosignature that it lost.
+func TestLOG09_KilledBetweenStateAndReply(t *testing.T) {
+	h := newHistory(t, "example.com/log", "leaf ", 30)
+	_, args := place(t, h)
+	c, err := start(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := trust.ParseVerifierKey(c.VKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := h.request(0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.Listening, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "POST /add-checkpoint HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); checkLatest(t, c.Listening, key).Size != 10; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the request was not decided within a minute")
+		}
+	}
+	c.kill() // nothing was read from the connection
+	if c, err = start(t, args...); err != nil {
+		t.Fatal(err)
+	}
+	status, answer, err := post(c.Listening, body)
+	if err != nil || status != http.StatusConflict || answer != "10\n" {
+		t.Fatalf("%d %q, %v", status, answer, err)
+	}
+	old, err := strconv.ParseUint(strings.TrimSuffix(answer, "\n"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err = h.request(old, 10); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer, err = post(c.Listening, body); err != nil || status != http.StatusOK || !strings.HasPrefix(answer, "— ") {
+		t.Errorf("%d %q, %v", status, answer, err)
+	}
 }
 
 func TestLOG09_StopAndStartAgain(t *testing.T) {

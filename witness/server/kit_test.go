@@ -67,8 +67,12 @@ func newLog(t testing.TB, name string, n, fork int, label string) testLog {
 
 func (l testLog) checkpoint(t testing.TB, size uint64) string {
 	t.Helper()
-	c := trust.Checkpoint{Origin: l.key.Name, Size: size, Root: [32]byte(l.HashAt(size))}
-	b, err := note.Sign(&note.Note{Text: c.Text()}, l.signer)
+	return l.sign(t, trust.Checkpoint{Origin: l.key.Name, Size: size, Root: [32]byte(l.HashAt(size))}.Text())
+}
+
+func (l testLog) sign(t testing.TB, text string) string {
+	t.Helper()
+	b, err := note.Sign(&note.Note{Text: text}, l.signer)
 	if err != nil {
 		t.Fatal(err)
 	}

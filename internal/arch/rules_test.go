@@ -68,7 +68,7 @@ var exclusives = []exclusive{
 		reason: "one package appends to the log, in order and through the guard",
 	},
 	{
-		what: "github.com/dgraph-io/badger/...", by: []string{"ledger/vault", "ledger/index", "projections/kv"},
+		what: "github.com/dgraph-io/badger/...", by: []string{"ledger/vault", "ledger/index", "projections/kv", "witness/audit"},
 		reason: "each store has one owner",
 	},
 	{

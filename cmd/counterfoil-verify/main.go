@@ -1,6 +1,6 @@
-// Counterfoil-verify verifies bundles of receipts offline: with a file, a trust
-// file that came another way, and nothing else. See package verifycmd for
-// arguments and exit codes.
+// Counterfoil-verify verifies bundles of receipts, tlog-proofs and equivocation
+// documents offline: with a file, a trust file that came another way, and nothing
+// else. See package verifycmd for arguments and exit codes.
 package main
 
 import (

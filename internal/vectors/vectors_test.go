@@ -22,10 +22,12 @@ func load(t *testing.T, name string, v any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
+	if err := strict(b, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 }
+
+func strict(b []byte, v any) error { return json.Unmarshal(b, v, json.RejectUnknownMembers(true)) }
 
 func unb64(t *testing.T, s string) []byte {
 	t.Helper()

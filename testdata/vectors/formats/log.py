@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 
-from . import ed25519
+from . import ed25519, mldsa
 from .event import strict_b64
 
 MAX_NOTE, MAX_NOTE_SIGS, MAX_NOTE_SIG, MAX_NAME = 1 << 20, 100, 8 << 10, 255
@@ -89,8 +89,8 @@ def check_name(name):
 class VKey:
     def __init__(self, name, kind, public):
         check_name(name)
-        if len(name.encode("utf-8")) > MAX_NAME:
-            raise Malformed("key name over 255 bytes")
+        if len(name.encode("utf-8")) > MAX_NAME or "\x7f" in name:
+            raise Malformed("key name over 255 bytes, or with U+007F")
         want = {ED25519: 32, COSIGNATURE: 32, MLDSA44: 1312}.get(kind)
         if want is None or len(public) != want:
             raise Malformed("key type or length")
@@ -98,21 +98,44 @@ class VKey:
         self.id = hashlib.sha256(name.encode("utf-8") + b"\n" + bytes([kind]) + public).digest()[:4]
 
     def __str__(self):
-        return f"{self.name}+{self.id.hex()}+{base64.b64encode(bytes([self.kind]) + self.public).decode()}"
+        return f"{self.name}+{self.id.hex()}+{b64(bytes([self.kind]) + self.public)}"
 
     def verify(self, text, sig):
         if self.kind == ED25519:
             return ed25519.verify(self.public, text.encode("utf-8"), sig)
+        t = timestamp(sig)
+        if t >= 1 << 63:
+            return False
         if self.kind == COSIGNATURE:
-            t = int.from_bytes(sig[:8], "big")
-            if len(sig) != 72 or t >= 1 << 63:
-                return False
             return ed25519.verify(self.public, cosigned(t, text), sig[8:])
-        raise Malformed("ML-DSA-44 is not implemented here")
+        try:
+            return mldsa.verify(self.public, cosigned_tree(self.name, t, text), sig[8:])
+        except Malformed:
+            return False
+
+
+def timestamp(sig):
+    """The time that a cosignature states."""
+    return int.from_bytes(sig[:8], "big")
 
 
 def cosigned(timestamp, text):
+    """What a cosignature of type 0x04 signs."""
     return b"cosignature/v1\ntime %d\n" % timestamp + text.encode("utf-8")
+
+
+def cosigned_tree(name, timestamp, text):
+    """What one of type 0x06 signs. The text must be a checkpoint."""
+    origin, size, root_hash, _ = parse_checkpoint(text)
+    short = [s.encode("utf-8") for s in (name, origin)]
+    if len(short[1]) > MAX_NAME:
+        raise Malformed("origin over 255 bytes")
+    name, origin = (bytes([len(s)]) + s for s in short)
+    return b"subtree/v1\n\0" + name + timestamp.to_bytes(8, "big") + origin + bytes(8) + size.to_bytes(8, "big") + root_hash
+
+
+def b64(b):
+    return base64.b64encode(b).decode()
 
 
 def parse_vkey(s):
@@ -170,8 +193,15 @@ def signed_by(text, sigs, key):
     return n
 
 
+def cosigned_at(text, sigs, key):
+    """The largest time that the cosignatures of key state, 0 if none does;
+    NotVerified if one does not verify."""
+    signed_by(text, sigs, key)
+    return max([timestamp(sig) for name, key_id, sig in sigs if (name, key_id) == (key.name, key.id)], default=0)
+
+
 def note_line(key, sig):
-    return "\u2014 %s %s\n" % (key.name, base64.b64encode(key.id + sig).decode())
+    return "\u2014 %s %s\n" % (key.name, b64(key.id + sig))
 
 
 # --- checkpoint ------------------------------------------------------------
@@ -184,16 +214,30 @@ def parse_checkpoint(text):
     lines = text[:-1].split("\n")
     if len(lines) < 3 or "" in (lines[0], *lines[3:]):
         raise Malformed("lines")
-    if not re.fullmatch("0|[1-9][0-9]*", lines[1]) or int(lines[1]) >= 1 << 64:
-        raise Malformed("size")
+    size = decimal(lines[1])
     h = strict_b64(lines[2])
     if h is None or len(h) != 32:
         raise Malformed("root")
-    return lines[0], int(lines[1]), h, lines[3:]
+    return lines[0], size, h, lines[3:]
+
+
+def decimal(s):
+    """A number below 2^64 without leading zeros."""
+    if not re.fullmatch("0|[1-9][0-9]{0,19}", s) or int(s) >= 1 << 64:
+        raise Malformed("not a decimal number below 2^64 without leading zeros")
+    return int(s)
+
+
+def hash_line(s):
+    """32 bytes in base64."""
+    h = strict_b64(s)
+    if h is None or len(h) != 32:
+        raise Malformed("not 32 bytes in base64")
+    return h
 
 
 def checkpoint(origin, size, root_hash):
-    return f"{origin}\n{size}\n{base64.b64encode(root_hash).decode()}\n"
+    return f"{origin}\n{size}\n{b64(root_hash)}\n"
 
 
 # --- tile paths ------------------------------------------------------------

@@ -135,7 +135,7 @@ could not be judged.`,
 	}{
 		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand()}},
 		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.recordCommand(), c.mcpCommand()}},
-		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand()}},
+		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand(), c.auditCommand()}},
 		{"", []*cobra.Command{c.versionCommand()}},
 	} {
 		for _, cmd := range g.commands {

@@ -22,6 +22,12 @@ type Config struct {
 	// Trust comes from outside of the log. Its witnesses and quorum are what the
 	// checkpoint is asked for.
 	Trust *trust.File
+	// Policy, if set, says which witnesses count in place of the trust file; see
+	// trust.File.CheckPolicy.
+	Policy *trust.Policy
+	// MaxAge asks for a checkpoint that a quorum cosigned within that time; 0 asks
+	// for nothing.
+	MaxAge time.Duration
 	// Tenant is the one tenant whose events count; "" takes that of the first
 	// signed event of the log.
 	Tenant string
@@ -42,7 +48,7 @@ type Config struct {
 	// Workers is how many leaves are inspected at once; 0 stands for one a
 	// processor.
 	Workers int
-	// Now is the clock, for evidence and nothing else.
+	// Now is the clock, for MaxAge and the time in evidence.
 	Now func() time.Time
 	// Progress is told how far the audit is, after each commit of the fold and at
 	// least every 64 bundles; nil is none. It is called from one goroutine.
@@ -212,6 +218,10 @@ var errEmpty = errors.New("the log is empty: there is nothing to judge")
 func (r *run) checkpoint(ctx context.Context) error {
 	r.now = r.cfg.given
 	if r.now == nil {
+		policy, err := r.cfg.policy()
+		if err != nil {
+			return err
+		}
 		c, f, err := fetchCheckpoint(ctx, r.cfg.Source, r.cfg.Trust.Log)
 		if err != nil {
 			return err
@@ -221,7 +231,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 			return errDone
 		}
 		r.now = c
-		cosigned, faults := cosignatures(c, r.cfg.Trust)
+		cosigned, faults := cosignatures(c, policy, r.cfg.MaxAge, r.cfg.Now())
 		r.report.Cosignatures = &cosigned
 		for _, f := range faults {
 			r.found(f)

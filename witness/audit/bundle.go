@@ -3,8 +3,6 @@ package audit
 import (
 	"encoding/binary"
 	"fmt"
-
-	"counterfoil/ledger/tiles"
 )
 
 // splitBundle reads the first w of the n entries of a bundle. Of a damaged bundle
@@ -41,14 +39,6 @@ func joinBundle(entries [][]byte) []byte {
 	for _, e := range entries {
 		out = binary.BigEndian.AppendUint16(out, uint16(len(e)))
 		out = append(out, e...)
-	}
-	return out
-}
-
-func leafHashes(entries [][]byte) []tiles.Hash {
-	out := make([]tiles.Hash, len(entries))
-	for i, e := range entries {
-		out[i] = tiles.LeafHashOf(e)
 	}
 	return out
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"counterfoil/ledger/event"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 )
@@ -74,24 +76,57 @@ func fetchCheckpoint(ctx context.Context, src tiles.Source, key trust.VerifierKe
 	return ParseCheckpoint(raw, key)
 }
 
-// Cosignatures says how the witnesses of the trust file stand to a checkpoint.
+// futureTolerance is how far a cosignature's time may be ahead of the auditor's
+// clock and still count for MaxAge.
+const futureTolerance = 5 * time.Minute
+
+// Cosignatures says how witnesses stand to a checkpoint.
 type Cosignatures struct {
-	Quorum    int    `json:"quorum"`    // that the trust file asks for
-	Witnesses int    `json:"witnesses"` // that it names
+	// Asked tells whether cosignatures are asked for at all.
+	Asked     bool   `json:"asked"`
+	Witnesses int    `json:"witnesses"` // that trust file or policy name
 	Cosigned  int    `json:"cosigned"`  // of them, those that cosigned
+	Time      string `json:"time,omitempty"`
 	Detail    string `json:"detail"`
 }
 
-func cosignatures(c *Checkpoint, file *trust.File) (Cosignatures, []Finding) {
-	t := file.Policy().Tally(c.Note)
-	out := Cosignatures{Quorum: file.Quorum, Witnesses: len(file.Witnesses), Cosigned: len(t.Cosigned()), Detail: t.String()}
+// policy is what cosignatures are judged by.
+func (c *Config) policy() (*trust.Policy, error) {
+	if c.Policy == nil {
+		return c.Trust.Policy(), nil
+	}
+	if err := c.Policy.Validate(); err != nil {
+		return nil, fmt.Errorf("the policy cannot be used: %w", err)
+	}
+	if err := c.Trust.CheckPolicy(c.Policy); err != nil {
+		return nil, fmt.Errorf("trust file and policy contradict each other: %w", err)
+	}
+	return c.Policy, nil
+}
+
+// cosignatures counts the cosignatures of a checkpoint. Its Time is the newest one
+// such that a quorum cosigned then or later.
+func cosignatures(c *Checkpoint, policy *trust.Policy, maxAge time.Duration, now time.Time) (Cosignatures, []Finding) {
+	t := policy.Tally(c.Note)
+	out := Cosignatures{Asked: policy.Quorum != trust.QuorumNone, Witnesses: len(policy.Witnesses), Cosigned: len(t.Cosigned()), Detail: t.String()}
 	var found []Finding
 	for _, w := range t.Bad() {
 		found = append(found, about(Cosignature, "checkpoint", "a cosignature that verifies", "one that does not",
 			"a line of witness %s does not verify", w.Witness.Name))
 	}
 	if !t.Met() {
-		found = append(found, about(Quorum, "checkpoint", fmt.Sprintf("%d cosignatures", file.Quorum), fmt.Sprintf("%d", out.Cosigned), "%s", t.String()))
+		found = append(found, about(Quorum, "checkpoint", "the quorum", fmt.Sprintf("%d cosignatures", out.Cosigned), "%s", t.String()))
+	}
+	at := t.TimeUpTo(uint64(max(0, now.Add(futureTolerance).Unix())))
+	if at > 0 {
+		out.Time = event.FormatTime(time.Unix(int64(at), 0))
+	}
+	if oldest := now.Add(-maxAge); maxAge > 0 && int64(at) < oldest.Unix() {
+		got := out.Time
+		if got == "" {
+			got = "no time that a quorum states"
+		}
+		found = append(found, about(Stale, "checkpoint", "cosigned at "+event.FormatTime(oldest)+" or later", got, "the checkpoint is older than %s for its witnesses", maxAge))
 	}
 	return out, found
 }

@@ -22,8 +22,9 @@ func (r *Report) claims() []string {
 	for _, m := range r.Remembered {
 		out = append(out, fmt.Sprintf("History: the tree begins with the tree of %d leaves that this auditor had seen before.", m.Size))
 	}
-	if c := r.Cosignatures; c != nil && c.Quorum > 0 {
-		out = append(out, fmt.Sprintf("Witnesses: %d of %d trusted witnesses cosigned the checkpoint (quorum %d): the tree was logged, and not forked for these witnesses up to this size.", c.Cosigned, c.Witnesses, c.Quorum))
+	if r.witnessed() {
+		c := r.Cosignatures
+		out = append(out, fmt.Sprintf("Witnesses: %d of %d trusted witnesses cosigned the checkpoint, as many as are asked for: the tree was logged, and not forked for these witnesses up to this size.", c.Cosigned, c.Witnesses))
 	}
 	if r.Mirror != nil {
 		out = append(out, fmt.Sprintf("Mirror: the copy holds the log up to %d leaves, byte for byte.", r.Mirror.Size))
@@ -34,9 +35,13 @@ func (r *Report) claims() []string {
 	return out
 }
 
-func notClaimed(quorum int) []string {
+// witnessed reports whether cosignatures were asked for; a report without findings
+// has them.
+func (r *Report) witnessed() bool { return r.Cosignatures != nil && r.Cosignatures.Asked }
+
+func notClaimed(witnessed bool) []string {
 	equivocation := "Non-equivocation: that the log shows everyone the same tree. No witness quorum was asked for; a log can sign two histories, and an auditor sees the one that it is shown."
-	if quorum > 0 {
+	if witnessed {
 		equivocation = "Non-equivocation beyond the witnesses: that the log shows the same tree to everyone whom these witnesses do not speak for, or after this size."
 	}
 	return []string{

@@ -15,6 +15,7 @@ const (
 	LogSignature Kind = "log_signature" // no valid signature of the trusted log key
 	Cosignature  Kind = "cosignature"   // a line of a trusted witness that does not verify
 	Quorum       Kind = "quorum"        // too few cosignatures
+	Stale        Kind = "stale"         // no quorum cosigned it lately
 	Forked       Kind = "forked"        // two roots signed for one size
 	RolledBack   Kind = "rolled_back"   // a smaller tree than one that was seen
 	Rewritten    Kind = "rewritten"     // the tree does not begin with one that was seen

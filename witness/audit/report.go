@@ -100,12 +100,19 @@ type MirrorReport struct {
 }
 
 func newReport(t *trust.File) *Report {
-	r := &Report{SchemaVersion: ReportSchema, Status: NotJudged, Remembered: []Remembered{}, Claims: []string{}, NotClaimed: notClaimed(0),
+	r := &Report{SchemaVersion: ReportSchema, Status: NotJudged, Remembered: []Remembered{}, Claims: []string{},
 		Events: map[event.Lifecycle]uint64{}, Attempts: map[string]uint64{}, Dispositions: map[string]uint64{},
 		Findings: Findings{ByKind: map[Kind]uint64{}, Listed: []Finding{}}}
 	if t != nil {
-		r.Log, r.NotClaimed = t.Origin(), notClaimed(t.Quorum)
+		r.Log = t.Origin()
 	}
+	return r
+}
+
+// NotJudgedReport is the report where an audit could not even begin.
+func NotJudgedReport(t *trust.File, err error) *Report {
+	r := newReport(t)
+	r.conclude(err, 0)
 	return r
 }
 
@@ -159,6 +166,7 @@ func (r *Report) conclude(err error, allowParked uint64) {
 	if err != nil {
 		r.Error = clip(err.Error())
 	}
+	r.NotClaimed = notClaimed(r.Status == Verified && r.witnessed())
 }
 
 // ExitCode is 0 for verified, 1 for not verified, 2 for not judged.

@@ -61,6 +61,17 @@ func invalid(path, hint, message string) *Error {
 	return &Error{Code: CodeInvalid, Path: path, Hint: hint, Message: message, status: http.StatusBadRequest}
 }
 
+// NewConflict is the error for what cannot be done in the present state.
+func NewConflict(message, hint string) *Error {
+	return &Error{Code: CodeConflict, Message: message, Hint: hint, status: http.StatusConflict}
+}
+
+// NewInvalid is the error for a request that is wrong in itself.
+func NewInvalid(path, hint, message string) *Error { return invalid(path, hint, message) }
+
+// NewNotFound is the error for something that is not there.
+func NewNotFound(message, hint string) *Error { return notFound(message, hint) }
+
 func notFound(message, hint string) *Error {
 	return &Error{Code: CodeNotFound, Message: message, Hint: hint, status: http.StatusNotFound}
 }

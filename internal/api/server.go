@@ -59,6 +59,7 @@ type Ledger interface {
 	Check(rec *event.Record, leaf []byte, leafIndex uint64) error
 	Trust() []byte
 	Status(ctx context.Context) Status
+	KeyAdmin
 }
 
 // Config holds what a server is made of.
@@ -141,6 +142,10 @@ func New(cfg Config) *Server {
 		"GET /v1/parked":                        s.parked,
 		"GET /v1/events":                        s.events,
 		"GET /v1/trust":                         s.trust,
+		"GET /v1/keys":                          s.keys,
+		"POST /v1/keys":                         s.registerKey,
+		"POST /v1/keys/rotate":                  s.rotateKey,
+		"POST /v1/keys/{keyId}/status":          s.setKeyStatus,
 		"GET /v1/status":                        s.status,
 		"GET /healthz":                          s.healthz,
 		"GET /readyz":                           s.readyz,
@@ -171,6 +176,10 @@ var parameters = map[string][]string{
 	"GET /v1/receipts/{eventId}":            {},
 	"GET /v1/receipts/{eventId}/tlog-proof": {},
 	"GET /v1/status":                        {},
+	"GET /v1/keys":                          {},
+	"POST /v1/keys":                         {},
+	"POST /v1/keys/rotate":                  {},
+	"POST /v1/keys/{keyId}/status":          {},
 }
 
 func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/keyring"
 )
 
 // Durability profiles.
@@ -55,6 +56,9 @@ type Config struct {
 	// EventKeyID and EventSeedFile choose another event key than the one in
 	// DIR/keys; both or neither.
 	EventKeyID, EventSeedFile string
+	// Signer is a helper program that signs events, in place of EventSeedFile;
+	// EventKeyID must name its key. nil without one.
+	Signer *keyring.HelperConfig
 	// DiskReserve is how many bytes stay free: below it, intake refuses and
 	// the log can still catch up. Default 16 MiB; more than a quarter of the
 	// file system counts as a quarter.
@@ -122,7 +126,10 @@ func (c *Config) validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("unknown durability profile %q (hint: %s or %s)", c.Durability, Hardened, Balanced))
 	}
-	if (c.EventKeyID == "") != (c.EventSeedFile == "") {
+	if c.Signer != nil && c.EventSeedFile != "" {
+		errs = append(errs, errors.New("an external signer and an event seed file: give one of them"))
+	}
+	if (c.EventKeyID == "") != (c.EventSeedFile == "" && c.Signer == nil) {
 		errs = append(errs, errors.New("an event key needs both its id and its seed file"))
 	}
 	if c.NATS != "" && c.NATSListen != "" {
@@ -172,6 +179,7 @@ func (p paths) stream() string          { return p.join("stream") }
 func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }
+func (p paths) stale() string           { return p.join("derived.stale") }
 func (p paths) aside() string           { return p.join("aside") }
 func (p paths) witness() string         { return p.join("witness") }
 

@@ -26,7 +26,6 @@ import (
 	"counterfoil/ledger/stream"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/tlog"
-	"counterfoil/ledger/trust"
 	"counterfoil/ledger/vault"
 	"counterfoil/witness/client"
 )
@@ -39,7 +38,7 @@ type Ledger struct {
 	paths paths
 	id    *identity
 	keys  *keyring.Keyring
-	trust *trust.File
+	event eventKeys
 	check *checker
 	log   *slog.Logger
 
@@ -97,6 +96,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"stream", l.openStream},
 		{"log", l.openLog},
 		{"identity", l.completeIdentity},
+		{"keys", l.clearStale},
 		{"index", l.openIndex},
 		{"healing", l.heal},
 		{"index", l.fitIndex},
@@ -115,13 +115,22 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 
 func (l *Ledger) onClose(f func(context.Context) error) { l.closers = append(l.closers, f) }
 
-func (l *Ledger) openKeys(context.Context) error {
+func (l *Ledger) openKeys(ctx context.Context) error {
 	if !l.id.Complete && !exists(l.paths.keys()) {
 		if _, err := keyring.Generate(l.paths.keys(), l.id.Origin, l.cfg.Random); err != nil {
 			return err
 		}
 	}
-	keys, err := keyring.Open(keyring.Config{Dir: l.paths.keys(), Origin: l.id.Origin, EventKeyID: l.cfg.EventKeyID, EventSeedFile: l.cfg.EventSeedFile})
+	cfg := keyring.Config{Dir: l.paths.keys(), Origin: l.id.Origin, EventKeyID: l.cfg.EventKeyID, EventSeedFile: l.cfg.EventSeedFile}
+	if l.cfg.Signer != nil {
+		helper, err := keyring.StartHelper(ctx, *l.cfg.Signer)
+		if err != nil {
+			return err
+		}
+		l.onClose(bounded("signer", helper.Close))
+		cfg.External = helper
+	}
+	keys, err := keyring.Open(cfg)
 	if err != nil {
 		return err
 	}
@@ -130,10 +139,11 @@ func (l *Ledger) openKeys(context.Context) error {
 			keys.TenantFingerprint(), l.id.TenantKey, keyring.TenantKeyFile)
 	}
 	l.keys = keys
-	if l.trust, err = trustFile(keys); err != nil {
+	l.event.registry, l.event.signer = keys.Registry(), keys.Event()
+	if l.event.trust, err = newTrustFile(keys); err != nil {
 		return err
 	}
-	l.check = newChecker(l.trust.EventKeys)
+	l.check = newChecker(l.event.trust.EventKeys)
 	return nil
 }
 
@@ -227,7 +237,7 @@ func (l *Ledger) start(ctx context.Context) error {
 
 	l.intake = intake.New(intake.Config{
 		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
-		Signer: l.keys.Event(), Signed: l.check.signed,
+		Signer: l.event.signer, Signed: l.check.signed,
 		Stream: publisherTo{l.stream}, Index: l.index, Vault: keysIn{l.vault},
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
 	})
@@ -394,6 +404,8 @@ func (l *Ledger) explain(err error) error {
 		return nil
 	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, intake.ErrUnanswered):
 		return errors.Join(&api.Unavailable{Reason: "stream_unavailable", Message: "the stream does not take events now"}, err)
+	case errors.Is(err, intake.ErrNotSigned):
+		return errors.Join(&api.Unavailable{Reason: "signer_unavailable", Message: "the event could not be signed; nothing was recorded"}, err)
 	case errors.Is(err, vault.ErrNoSpace):
 		return errors.Join(&api.Unavailable{Reason: reasonDiskFull, Message: "too little disk space to keep the attempt's key"}, err)
 	case errors.Is(err, vault.ErrFailed):

@@ -111,7 +111,7 @@ func (l *Ledger) leaves(ctx context.Context, from, to, size uint64, yield func(u
 }
 
 // Trust is the trust file, for whoever already trusts this connection.
-func (l *Ledger) Trust() []byte { return append(l.trust.Append(nil), '\n') }
+func (l *Ledger) Trust() []byte { return append(l.trustFile().Append(nil), '\n') }
 
 // bundleWait bounds how long an export waits for a checkpoint over what was
 // acknowledged just before.

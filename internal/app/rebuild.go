@@ -43,13 +43,13 @@ func Rebuild(ctx context.Context, cfg Config) (_ *Rebuilt, err error) {
 	if l.id, err = readIdentity(p, &l.cfg); err != nil {
 		return nil, err
 	}
-	if l.keys, err = keyring.Open(keyring.Config{Dir: p.keys(), Origin: l.id.Origin}); err != nil {
+	if l.keys, err = keyring.Open(keyring.Config{Dir: p.keys(), Origin: l.id.Origin, ReadOnly: true}); err != nil {
 		return nil, err
 	}
-	if l.trust, err = trustFile(l.keys); err != nil {
+	if l.event.trust, err = newTrustFile(l.keys); err != nil {
 		return nil, err
 	}
-	l.check = newChecker(l.trust.EventKeys)
+	l.check = newChecker(l.event.trust.EventKeys)
 	l.tiles = tiles.NewReader(tiles.Dir(p.log()), tiles.Options{})
 	if err := l.openDisk(ctx); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (l *Ledger) signedCheckpoint() (trust.Checkpoint, error) {
 	if err != nil {
 		return trust.Checkpoint{}, fmt.Errorf("checkpoint: %w", err)
 	}
-	if v, err := note.VerifyBy(l.trust.Log); err != nil || v.Lines == 0 {
+	if v, err := note.VerifyBy(l.event.trust.Log); err != nil || v.Lines == 0 {
 		return trust.Checkpoint{}, errors.Join(errors.New("the checkpoint is not signed by the log's key"), err)
 	}
 	return trust.ParseCheckpoint(note.Text)

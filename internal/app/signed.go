@@ -58,6 +58,18 @@ func newChecker(keys trust.EventKeys) *checker {
 	return c
 }
 
+// use changes the keys. What was known under the ones before is forgotten.
+func (c *checker) use(keys trust.EventKeys) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys = keys
+	c.verified, c.records, c.ours = empty(c.verified), empty(c.records), empty(c.ours)
+}
+
+func empty[K comparable, V any](g generations[K, V]) generations[K, V] {
+	return generations[K, V]{limit: g.limit}
+}
+
 // signed remembers a record that was signed here, and its leaf. The record must
 // not be changed any more.
 func (c *checker) signed(leaf []byte, rec *event.Record) {
@@ -92,10 +104,11 @@ func (c *checker) check(rec *event.Record, leaf []byte, leafIndex uint64) error 
 	sum := sha256.Sum256(leaf)
 	c.mu.Lock()
 	_, ok = c.verified.get(sum)
+	keys := c.keys
 	c.mu.Unlock()
 	if ok {
 		return nil
 	}
-	_, err := c.keys.Check(rec, leafIndex)
+	_, err := keys.Check(rec, leafIndex)
 	return err
 }

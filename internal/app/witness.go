@@ -47,7 +47,7 @@ func (l *Ledger) openWitnesses(ctx context.Context) error {
 		return err
 	}
 	g, err := client.Open(ctx, client.Config{
-		Policy: policy, Log: l.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery,
+		Policy: policy, Log: l.event.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery,
 		UserAgent: "counterfoil/" + l.cfg.Version, Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log,
 	})
 	if err != nil {
@@ -62,12 +62,12 @@ func (l *Ledger) openWitnesses(ctx context.Context) error {
 	if err := g.Stopped(); err != nil {
 		l.log.Error("the log signs nothing any more; what is there can be read", "error", err)
 	}
-	f, err := g.Policy().File(l.trust.EventKeys)
+	f, err := g.Policy().File(l.event.trust.EventKeys)
 	if err != nil {
 		l.log.Warn("the trust file of this ledger says nothing of witnesses: the policy is no k of n; give verifiers the policy itself", "why", err)
 		return nil
 	}
-	l.trust = f
+	l.event.trust = f
 	return nil
 }
 

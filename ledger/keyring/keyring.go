@@ -94,6 +94,9 @@ type Config struct {
 	// service. EventKeyID must name its key. It is always wrapped by [Verified].
 	External Signer
 
+	// ReadOnly opens no event key: the keyring has no [Keyring.Event], and serves
+	// to read what the ledger wrote.
+	ReadOnly bool
 	// VerifySignatures checks every event signature before it is given out,
 	// at about 100 µs each. Signers outside the process are always checked;
 	// see [Verified]. For the key in the process the default is one check at
@@ -168,6 +171,11 @@ func Open(cfg Config) (*Keyring, error) {
 }
 
 func (k *Keyring) openEvent(cfg Config) error {
+	if cfg.ReadOnly {
+		var err error
+		k.registry, err = LoadRegistry(filepath.Join(cfg.Dir, RegistryFile))
+		return err
+	}
 	signer, err := cfg.signer()
 	if err != nil {
 		return err

@@ -80,7 +80,12 @@ func (c *cli) setting(flag, env, fallback string) string {
 
 // connect makes the client of a command; public commands do without a token.
 func (c *cli) connect(public bool) (*client.Client, error) {
-	cfg := client.Config{Server: c.setting(c.client.server, "COUNTERFOIL_SERVER", defaultServer), UserAgent: "counterfoil/" + readVersion().Version}
+	return c.connectWith(public, client.Config{})
+}
+
+// connectWith is connect with settings of its own beside server and token.
+func (c *cli) connectWith(public bool, cfg client.Config) (*client.Client, error) {
+	cfg.Server, cfg.UserAgent = c.setting(c.client.server, "COUNTERFOIL_SERVER", defaultServer), "counterfoil/"+readVersion().Version
 	if !public {
 		file := c.setting(c.client.tokenFile, "COUNTERFOIL_TOKEN_FILE", filepath.Join(defaultData, tokenName))
 		token, err := readToken(file)

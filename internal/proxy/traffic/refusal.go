@@ -1,0 +1,102 @@
+package traffic
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"counterfoil/internal/client"
+)
+
+// RefusalCode is the JSON-RPC error code of a call that did not leave.
+const RefusalCode = -32090
+
+// Codes of refusals, in error.data.code. They are stable.
+const (
+	refusalEvidence = "evidence_unavailable"
+	refusalBusy     = "too_many_open_requests"
+)
+
+type refusal struct {
+	JSONRPC string         `json:"jsonrpc"`
+	ID      jsontext.Value `json:"id"`
+	Error   refusalError   `json:"error"`
+}
+
+type refusalError struct {
+	Code    int         `json:"code"`
+	Message string      `json:"message"`
+	Data    refusalData `json:"data"`
+}
+
+type refusalData struct {
+	Code       string `json:"code"`
+	Reason     string `json:"reason"`
+	Dispatched bool   `json:"dispatched"` // always false
+	Hint       string `json:"hint"`
+}
+
+var messages = map[string]string{
+	refusalEvidence: "counterfoil: no evidence of this call could be recorded, so it was not sent to the server",
+	refusalBusy:     "counterfoil: too many requests wait for the server, so this call was not sent to it",
+}
+
+// refuse makes the answer that the client gets in place of the server's: an
+// error for each request of the packet. Where none has an id there is nothing to
+// answer, unless it is not known what was asked.
+func (p *Packet) refuse(code, reason string) {
+	p.refusal = []byte{}
+	var answers [][]byte
+	for i := range p.messages {
+		if m := &p.messages[i]; m.Method != "" && m.ID != nil {
+			answers = append(answers, answer(m.ID, code, reason))
+		}
+	}
+	if p.suspect {
+		answers = append(answers, answer([]byte("null"), code, reason))
+	}
+	switch {
+	case len(answers) == 0:
+	case p.batch:
+		p.refusal = append(append([]byte{'['}, bytes.Join(answers, []byte{','})...), ']')
+	default:
+		p.refusal = bytes.Join(answers, []byte{'\n'})
+	}
+}
+
+// answer repeats the id as it was spelled: a client compares what it sent.
+func answer(id []byte, code, reason string) []byte {
+	r := refusal{JSONRPC: "2.0", ID: id, Error: refusalError{Code: RefusalCode, Message: messages[code],
+		Data: refusalData{Code: code, Reason: reason, Hint: "nothing was done; the same call can be made again"}}}
+	b, err := json.Marshal(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+	if err != nil { // an id that is no scalar, with more than JSON can spell
+		r.ID = jsontext.Value("null")
+		b, _ = json.Marshal(r)
+	}
+	return b
+}
+
+// reasonOf words why there is no evidence, without addresses.
+func reasonOf(err error) string {
+	var e *client.Error
+	var gone *client.Unreachable
+	switch {
+	case errors.As(err, &e) && e.Reason != "":
+		return fmt.Sprintf("the ledger says %s (%s)", e.Code, e.Reason)
+	case errors.As(err, &e) && e.Code != "":
+		return "the ledger says " + e.Code
+	case errors.As(err, &e):
+		return fmt.Sprintf("the ledger answers with HTTP status %d", e.Status)
+	case errors.As(err, &gone):
+		return "the ledger does not answer"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the ledger did not answer in time"
+	case errors.Is(err, context.Canceled):
+		return "the proxy stops"
+	}
+	return "the ledger's answer is not understood"
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"counterfoil/ledger/trust"
 	"counterfoil/witness/server"
 	"counterfoil/witness/state"
 )
@@ -24,15 +25,19 @@ import (
 const drainLimit = 20 * time.Second
 
 type serveFlags struct {
-	listen, keyFile, state, guard, logs, level string
-	allowRemote                                bool
+	listen, state, guard, logs, level string
+	keyFiles                          []string
+	allowRemote                       bool
 }
 
 // ready is the line that serve prints.
 type ready struct {
 	Listening string `json:"listening"` // submission and monitoring prefix
 	Name      string `json:"name"`
-	VKey      string `json:"vkey"`
+	// VKey is the key that the state belongs to.
+	VKey string `json:"vkey"`
+	// VKeys are all keys, in the order of their lines in an answer.
+	VKeys []string `json:"vkeys"`
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -42,10 +47,12 @@ func (p *program) serveCommand() *cobra.Command {
 		Short: "Run a witness",
 		Long: `serve answers add-checkpoint and serves the latest cosigned checkpoints until it is told to
 stop (SIGINT or SIGTERM; a second one ends it at once). When requests are answered it
-prints one JSON line {"listening","name","vkey"}. Logs are JSON lines on stderr.
+prints one JSON line {"listening","name","vkey","vkeys"}. Logs are JSON lines on stderr.
 
 The log list has the format logs/v0. Its logs are added to the state; none is ever
 changed or removed by a list. SIGHUP reads it again.
+
+With two key files, one of each type, every checkpoint is cosigned with both.
 
 The state belongs to the key, for ever: never run one key on two states, and never
 restore the state from a backup. The start refuses what it can notice of that.`,
@@ -65,7 +72,7 @@ restore the state from a backup. The start refuses what it can notice of that.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8481", "address; port 0 chooses one")
-	fs.StringVar(&f.keyFile, "key-file", "", "key of the witness, from keygen")
+	fs.StringArrayVar(&f.keyFiles, "key-file", nil, "key of the witness, from keygen; given twice: one of each type")
 	fs.StringVar(&f.state, "state", "", "state directory; made at first start")
 	fs.StringVar(&f.guard, "guard", "", "directory of the high-water mark, best on another disk (default: guard in the state directory)")
 	fs.StringVar(&f.logs, "logs", "", "list of the logs to cosign, logs/v0")
@@ -89,15 +96,16 @@ func checkAddress(addr string, remote bool) error {
 }
 
 func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (err error) {
-	key, err := server.LoadKey(f.keyFile)
+	keys, markers, err := loadKeys(f.keyFiles)
 	if err != nil {
 		return err
 	}
+	key := keys[0]
 	list, err := readList(f.logs)
 	if err != nil {
 		return err
 	}
-	store, err := state.Open(state.Config{Dir: f.state, GuardDir: f.guard, Marker: f.keyFile + ".state", Witness: key.Verifier(), Logger: log})
+	store, err := state.Open(state.Config{Dir: f.state, GuardDir: f.guard, Markers: markers, Witness: key.Verifier(), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -109,7 +117,7 @@ func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (er
 	if err != nil {
 		return fmt.Errorf("listen: %w (hint: --listen 127.0.0.1:0 for any free port)", err)
 	}
-	handler := server.New(server.Config{Store: store, Key: key, Now: time.Now, Logger: log})
+	handler := server.New(server.Config{Store: store, Key: key, More: keys[1:], Now: time.Now, Logger: log})
 	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ended := make(chan error, 1)
@@ -119,7 +127,11 @@ func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (er
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	line, err := json.Marshal(ready{"http://" + ln.Addr().String(), key.Verifier().Name, key.Verifier().String()})
+	say := ready{Listening: "http://" + ln.Addr().String(), Name: key.Verifier().Name, VKey: key.Verifier().String()}
+	for _, k := range keys {
+		say.VKeys = append(say.VKeys, k.Verifier().String())
+	}
+	line, err := json.Marshal(say)
 	if err == nil {
 		err = p.print(append(line, '\n'))
 	}
@@ -149,6 +161,32 @@ func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (er
 		err = errors.Join(err, fmt.Errorf("requests in flight did not end within %s", drainLimit), hs.Close())
 	}
 	return err
+}
+
+// loadKeys reads the keys of one witness, the Ed25519 key first, and names the
+// marker beside each file.
+func loadKeys(files []string) (keys []*server.Key, markers []string, err error) {
+	for _, file := range files {
+		k, err := server.LoadKey(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, other := range keys {
+			if other.Verifier().Type == k.Verifier().Type {
+				return nil, nil, usagef("%s holds a second key of type %s; one of each type is used", file, k.Verifier().Type)
+			}
+			if other.Verifier().Name != k.Verifier().Name {
+				return nil, nil, usagef("%s is a key of %s, the other of %s; a witness has one name", file, k.Verifier().Name, other.Verifier().Name)
+			}
+		}
+		if k.Verifier().Type == trust.TypeCosignature {
+			keys = append([]*server.Key{k}, keys...)
+		} else {
+			keys = append(keys, k)
+		}
+		markers = append(markers, file+".state")
+	}
+	return keys, markers, nil
 }
 
 func readList(path string) ([]state.Log, error) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"filippo.io/mldsa"
+
 	"counterfoil/internal/durable"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
@@ -27,7 +29,7 @@ const maxKeyFile = 1 << 10
 // Key is a witness's key. It prints as its public half.
 type Key struct {
 	public trust.VerifierKey
-	sign   func(msg []byte) []byte // a closure: it is never printed
+	sign   func(timestamp uint64, text string) ([]byte, error) // a closure: it is never printed
 }
 
 // Verifier is the public half.
@@ -41,35 +43,74 @@ func (k *Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Cosign signs the text of a checkpoint at a time in seconds since 1970.
 func (k *Key) Cosign(timestamp uint64, text string) (trust.NoteSignature, error) {
-	return rule.Cosignature(k.public, timestamp, text, k.sign(rule.CosignatureMessage(timestamp, text)))
+	sig, err := k.sign(timestamp, text)
+	if err != nil {
+		return trust.NoteSignature{}, fmt.Errorf("cosign as %s: %w", k.public.Name, err)
+	}
+	return rule.Cosignature(k.public, timestamp, text, sig)
 }
 
-// The file is one line, PRIVATE+KEY+<name>+<id>+<base64(0x04 ‖ seed)>, where id
-// is that of the verifier key: what other programs of the protocol read and
-// write too.
-const keyPrefix = "PRIVATE+KEY+"
+// The file is one line, PRIVATE+KEY+<name>+<id>+<base64(type ‖ seed)>, where id
+// is that of the verifier key and type 0x04 or 0x06: what other programs of the
+// protocol read and write too. A seed has 32 bytes for both types.
+const (
+	keyPrefix = "PRIVATE+KEY+"
+	seedSize  = 32
+)
 
 func keyText(k trust.VerifierKey, seed []byte) string {
-	return fmt.Sprintf("%s%s+%08x+%s\n", keyPrefix, k.Name, k.ID, base64.StdEncoding.EncodeToString(append([]byte{byte(trust.TypeCosignature)}, seed...)))
+	return fmt.Sprintf("%s%s+%08x+%s\n", keyPrefix, k.Name, k.ID, base64.StdEncoding.EncodeToString(append([]byte{byte(k.Type)}, seed...)))
 }
 
-func keyOf(name string, seed []byte) (*Key, error) {
-	private := ed25519.NewKeyFromSeed(seed)
-	public, err := trust.NewVerifierKey(name, trust.TypeCosignature, private.Public().(ed25519.PublicKey))
-	if err != nil {
-		return nil, err
+func keyOf(name string, t trust.KeyType, seed []byte) (*Key, error) {
+	switch t {
+	case trust.TypeCosignature:
+		private := ed25519.NewKeyFromSeed(seed)
+		public, err := trust.NewVerifierKey(name, t, private.Public().(ed25519.PublicKey))
+		if err != nil {
+			return nil, err
+		}
+		return &Key{public: public, sign: func(timestamp uint64, text string) ([]byte, error) {
+			return ed25519.Sign(private, rule.CosignatureMessage(timestamp, text)), nil
+		}}, nil
+	case trust.TypeMLDSA44:
+		private, err := mldsa.NewPrivateKey(mldsa.MLDSA44(), seed)
+		if err != nil {
+			return nil, err
+		}
+		public, err := trust.NewVerifierKey(name, t, private.PublicKey().Bytes())
+		if err != nil {
+			return nil, err
+		}
+		return &Key{public: public, sign: func(timestamp uint64, text string) ([]byte, error) {
+			c, err := trust.ParseCheckpoint(text)
+			if err != nil {
+				return nil, err
+			}
+			msg, err := rule.TreeMessage(name, timestamp, c)
+			if err != nil {
+				return nil, err
+			}
+			return private.Sign(nil, msg, nil)
+		}}, nil
 	}
-	return &Key{public: public, sign: func(msg []byte) []byte { return ed25519.Sign(private, msg) }}, nil
+	return nil, fmt.Errorf("no witness signs with a key of type %s", t)
 }
 
-// GenerateKey makes a key and stores it at path with mode 0600, durably. A file
-// that exists is never replaced: the error is then an fs.ErrExist.
+// GenerateKey makes an Ed25519 key; see [GenerateKeyOf].
 func GenerateKey(path, name string, random io.Reader) (*Key, error) {
-	seed := make([]byte, ed25519.SeedSize)
+	return GenerateKeyOf(trust.TypeCosignature, path, name, random)
+}
+
+// GenerateKeyOf makes a key of type 0x04 or 0x06 and stores it at path with mode
+// 0600, durably. A file that exists is never replaced: the error is then an
+// fs.ErrExist.
+func GenerateKeyOf(t trust.KeyType, path, name string, random io.Reader) (*Key, error) {
+	seed := make([]byte, seedSize)
 	if _, err := io.ReadFull(random, seed); err != nil {
 		return nil, fmt.Errorf("draw a key: %w", err)
 	}
-	k, err := keyOf(name, seed)
+	k, err := keyOf(name, t, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -116,10 +157,10 @@ func LoadKey(path string) (*Key, error) {
 		return nil, bad
 	}
 	raw, err := base64.StdEncoding.DecodeString(parts[2])
-	if err != nil || len(raw) != 1+ed25519.SeedSize {
+	if err != nil || len(raw) != 1+seedSize {
 		return nil, bad
 	}
-	k, err := keyOf(parts[0], raw[1:])
+	k, err := keyOf(parts[0], trust.KeyType(raw[0]), raw[1:])
 	if err != nil || keyText(k.public, raw[1:]) != string(b) {
 		return nil, bad
 	}

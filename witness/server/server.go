@@ -28,7 +28,11 @@ const (
 // Config is what a server needs.
 type Config struct {
 	Store *state.Store
-	Key   *Key
+	// Key is the key that the state belongs to.
+	Key *Key
+	// More are keys of other types that cosign beside it, each with a line of
+	// its own; all of one time.
+	More []*Key
 	// Now gives the time of cosignatures and of limits.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -136,7 +140,7 @@ func (s *Server) decide(ctx context.Context, body []byte) answer {
 		a.retry = wait
 		return s.refused(a, origin)
 	}
-	var line trust.NoteSignature
+	var cosigned []trust.NoteSignature
 	var before state.Latest
 	err = s.cfg.Store.Update(ctx, origin, func(now state.Latest) (after state.Latest, err error) {
 		before = now
@@ -145,17 +149,21 @@ func (s *Server) decide(ctx context.Context, body []byte) answer {
 		}
 		// A clock that went back must not make the larger tree the earlier one.
 		timestamp := max(uint64(max(s.cfg.Now().Unix(), 1)), now.Timestamp)
-		if line, err = s.cfg.Key.Cosign(timestamp, req.Note.Text); err != nil {
+		if cosigned, err = s.cosign(timestamp, req.Note.Text); err != nil {
 			return after, err
 		}
-		n := trust.Note{Text: req.Note.Text, Signatures: append(lines[:len(lines):len(lines)], line)}
+		n := trust.Note{Text: req.Note.Text, Signatures: append(lines[:len(lines):len(lines)], cosigned...)}
 		return state.Latest{Checkpoint: req.Checkpoint, Note: string(n.Append(nil)), Timestamp: timestamp}, nil
 	})
 	switch {
 	case err == nil:
-		// The new state is durable: from here on the signature may be shown.
+		// The new state is durable: from here on the signatures may be shown.
 		s.cfg.Logger.Debug("cosigned", "origin", origin, "old", req.Old, "size", req.Checkpoint.Size)
-		return answer{status: http.StatusOK, contentType: textType, body: string(line.Append(nil))}
+		var body []byte
+		for _, line := range cosigned {
+			body = line.Append(body)
+		}
+		return answer{status: http.StatusOK, contentType: textType, body: string(body)}
 	case errors.As(err, &refusal):
 		if refusal.Evidence != "" {
 			s.keep(refusal.Evidence, before, req, lines)
@@ -175,6 +183,18 @@ func (s *Server) decide(ctx context.Context, body []byte) answer {
 		s.cfg.Logger.Error("not cosigned", "origin", origin, "size", req.Checkpoint.Size, "why", err.Error())
 		return plainly(http.StatusInternalServerError, "the witness could not cosign")
 	}
+}
+
+// cosign makes a line with each key.
+func (s *Server) cosign(timestamp uint64, text string) (lines []trust.NoteSignature, err error) {
+	for _, k := range append([]*Key{s.cfg.Key}, s.cfg.More...) {
+		line, err := k.Cosign(timestamp, text)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
 }
 
 func (s *Server) refused(a answer, origin string) answer {

@@ -63,7 +63,7 @@ func latest(t testing.TB, origin string, size uint64, label string, at uint64) L
 
 func config(t testing.TB) Config {
 	dir := t.TempDir()
-	return Config{Dir: filepath.Join(dir, "state"), GuardDir: filepath.Join(dir, "guard"), Marker: filepath.Join(dir, "key.state"), Witness: witnessKey(t, "witness.example")}
+	return Config{Dir: filepath.Join(dir, "state"), GuardDir: filepath.Join(dir, "guard"), Markers: []string{filepath.Join(dir, "key.state")}, Witness: witnessKey(t, "witness.example")}
 }
 
 func mustOpen(t testing.TB, cfg Config) *Store {

@@ -15,7 +15,7 @@ const (
 	MaxListBytes   = 64 << 20
 	MaxListLogs    = 200_000
 	maxContact     = 1024
-	maxOriginBytes = 1024
+	maxOriginBytes = trust.MaxKeyNameBytes // what a cosignature of type 0x06 can name
 	maxQPD         = 1 << 40
 	listHeader     = "logs/v0"
 )

@@ -112,11 +112,13 @@ func (s *Store) create() error {
 		return fmt.Errorf("%w: there is %s, but no %s (hint: restore the newest copy of the state directory; if it is lost, this key has ended: make a new one)",
 			ErrRolledBack, s.guardPath(), s.journal.path)
 	}
-	if had, err := s.readMarker(); err != nil {
-		return err
-	} else if had != "" {
-		return fmt.Errorf("%w: %s says that this key signed with state %s, and %s holds none (hint: give the right --state; if it is lost, this key has ended: make a new one)",
-			ErrOtherKey, s.cfg.Marker, had, s.cfg.Dir)
+	for _, marker := range s.cfg.Markers {
+		if had, err := readMarker(marker); err != nil {
+			return err
+		} else if had != "" {
+			return fmt.Errorf("%w: %s says that this key signed with state %s, and %s holds none (hint: give the right --state; if it is lost, this key has ended: make a new one)",
+				ErrOtherKey, marker, had, s.cfg.Dir)
+		}
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -222,7 +224,7 @@ func (s *Store) load() (err error) {
 	if err := j.mark(); err != nil {
 		return err
 	}
-	return s.checkMarker()
+	return s.checkMarkers()
 }
 
 // loadSnapshot reads the header and the state that the journal begins with.
@@ -342,11 +344,8 @@ func (s *Store) grown() bool {
 	return err != nil || serr != nil || fi.Size() != int64(len(b))
 }
 
-func (s *Store) readMarker() (string, error) {
-	if s.cfg.Marker == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(s.cfg.Marker)
+func readMarker(path string) (string, error) {
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -356,23 +355,31 @@ func (s *Store) readMarker() (string, error) {
 	return strings.TrimSuffix(string(b[:min(len(b), 64)]), "\n"), nil
 }
 
-// checkMarker binds the key to this state.
-func (s *Store) checkMarker() error {
-	had, err := s.readMarker()
-	if err != nil || s.cfg.Marker == "" || had == s.journal.id {
-		return err
+// checkMarkers binds the keys to this state. No marker is written unless all
+// agree.
+func (s *Store) checkMarkers() error {
+	var missing []string
+	for _, marker := range s.cfg.Markers {
+		had, err := readMarker(marker)
+		if err != nil {
+			return err
+		}
+		if had == "" {
+			missing = append(missing, marker)
+		} else if had != s.journal.id {
+			return fmt.Errorf("%w: %s says that this key signed with state %s, this is %s (hint: give the right --state)",
+				ErrOtherKey, marker, had, s.journal.id)
+		}
 	}
-	if had != "" {
-		return fmt.Errorf("%w: %s says that this key signed with state %s, this is %s (hint: give the right --state)",
-			ErrOtherKey, s.cfg.Marker, had, s.journal.id)
-	}
-	err = durable.Create(s.cfg.Marker, []byte(s.journal.id+"\n"), 0o600)
-	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
-		s.cfg.Logger.Warn("no marker beside the key: a lost state will not be noticed", "why", err.Error())
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write the marker of the key: %w", err)
+	for _, marker := range missing {
+		err := durable.Create(marker, []byte(s.journal.id+"\n"), 0o600)
+		if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
+			s.cfg.Logger.Warn("no marker beside the key: a lost state will not be noticed", "why", err.Error())
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("write the marker of the key: %w", err)
+		}
 	}
 	return nil
 }

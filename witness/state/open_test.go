@@ -66,7 +66,7 @@ func TestLOG09_RefusesALostState(t *testing.T) {
 	cfg = made()
 	remove(cfg.Dir, cfg.GuardDir) // the marker beside the key remains
 	wantRefused(t, cfg, ErrOtherKey)
-	cfg.Marker = ""
+	cfg.Markers = nil
 	mustOpen(t, cfg) // this is what cannot be noticed
 
 	cfg = made()
@@ -76,6 +76,22 @@ func TestLOG09_RefusesALostState(t *testing.T) {
 	cfg = made()
 	cfg.Witness = witnessKey(t, "other.example")
 	wantRefused(t, cfg, ErrOtherKey)
+
+	// A second key binds itself to the state too, and is good for no other.
+	other := made()
+	cfg = made()
+	cfg.Markers = append(cfg.Markers, filepath.Join(filepath.Dir(cfg.Markers[0]), "second.state"))
+	_ = mustOpen(t, cfg).Close()
+	_ = mustOpen(t, cfg).Close()
+	third := filepath.Join(filepath.Dir(cfg.Markers[0]), "third.state")
+	other.Markers = []string{other.Markers[0], third, cfg.Markers[1]}
+	wantRefused(t, other, ErrOtherKey)
+	if _, err := os.Stat(third); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a key was bound by a start that was refused: %v", err)
+	}
+	fresh := config(t)
+	fresh.Markers = append(fresh.Markers, cfg.Markers[1])
+	wantRefused(t, fresh, ErrOtherKey)
 
 	one, two := made(), made()
 	one.Dir = two.Dir

@@ -31,9 +31,9 @@ type Config struct {
 	// GuardDir holds the high-water file; default Dir/guard. On another disk,
 	// or outside of what is backed up, it notices that Dir was set back.
 	GuardDir string
-	// Marker is a file beside the key that names the state the key signs with;
-	// empty for none. It notices that the state was lost.
-	Marker string
+	// Markers are files, one beside each key, that name the state the key signs
+	// with. They notice that the state was lost.
+	Markers []string
 	// Witness is the verifier key; a state belongs to one key.
 	Witness trust.VerifierKey
 	// Logger receives what the start finds; nil for none.

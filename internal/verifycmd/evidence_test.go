@@ -190,7 +190,7 @@ func TestLOG08_EquivocationDocument(t *testing.T) {
 		}
 	}
 	path := write(t, "fork.json", same)
-	for _, args := range [][]string{{"--min-size", "3"}, {"--partial"}, {"--max-age", "1h"}, {"--tlog-proof", t.TempDir()}} {
+	for _, args := range [][]string{{"--min-size", "3"}, {"--partial"}, {"--max-age", "1h"}, {"--tlog-proof", t.TempDir()}, {"--leaf", path}} {
 		if got := run("", append([]string{path, "--trust", trustFile}, args...)...); got.code != 2 || got.out != "" || !strings.Contains(got.errOut, "say nothing about it") {
 			t.Errorf("%s: %+v", args, got)
 		}

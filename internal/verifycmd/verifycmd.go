@@ -110,7 +110,7 @@ func (c *command) verify() report {
 		return receipt.NotJudgedReport(receipt.CheckFormat, "the input cannot be read: "+err.Error())
 	}
 	switch {
-	case o.leaf == "" && looksLikeEvidence(raw):
+	case looksLikeEvidence(raw):
 		return c.evidence(raw, file, policy)
 	case file == nil:
 		c.next = "pass the trust file as well, with --trust FILE"
@@ -180,9 +180,9 @@ func (c *command) trusted() (file *trust.File, policy *trust.Policy, none *recei
 // not passed over in silence.
 func (c *command) evidence(raw []byte, file *trust.File, policy *trust.Policy) report {
 	o := &c.opts
-	if o.minSize > 0 || o.checkpoint != "" || o.partial || o.maxAge > 0 || o.tlogProof != "" {
+	if o.leaf != "" || o.minSize > 0 || o.checkpoint != "" || o.partial || o.maxAge > 0 || o.tlogProof != "" {
 		c.next = "verify the document with --trust or --policy alone"
-		return receipt.NotJudgedReport(receipt.CheckFormat, "this is an equivocation document: --min-size, --checkpoint, --partial, --max-age and --tlog-proof say nothing about it")
+		return receipt.NotJudgedReport(receipt.CheckFormat, "this is an equivocation document: --leaf, --min-size, --checkpoint, --partial, --max-age and --tlog-proof say nothing about it")
 	}
 	if policy == nil {
 		policy = file.Policy()

@@ -39,7 +39,7 @@
 //
 //	entry.go, build.go   writing
 //	scan.go, parse.go    reading: one spelling, and what can be saved of a damaged file
-//	verify.go, leaf.go, chain.go   the checks
+//	verify.go, witness.go, leaf.go, chain.go   the checks
 //	report.go, claims.go the answer
 //	tlogproof.go         one receipt as a C2SP tlog-proof
 //

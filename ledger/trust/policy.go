@@ -314,7 +314,7 @@ func (p *Policy) LogsOf(origin string) []VerifierKey {
 // must ask for a quorum if the trust file does.
 func (f *File) CheckPolicy(p *Policy) error {
 	logs := p.LogsOf(f.Origin())
-	if !slices.ContainsFunc(logs, func(k VerifierKey) bool { return k.Type == f.Log.Type && k.SameKey(f.Log) }) {
+	if !slices.ContainsFunc(logs, f.Log.SameKey) {
 		return fmt.Errorf("the policy does not list the trust file's log key %s+%08x", clip(f.Log.Name), f.Log.ID)
 	}
 	for _, w := range p.Witnesses {

@@ -18,13 +18,26 @@ import (
 // load reads a vector file strictly: a member that no test looks at is an error.
 func load(t *testing.T, name string, v any) {
 	t.Helper()
+	if err := strict(file(t, name), v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// loadSome reads a part of a vector file that another test reads as a whole.
+func loadSome(t *testing.T, name string, v any) {
+	t.Helper()
+	if err := json.Unmarshal(file(t, name), v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+func file(t *testing.T, name string) []byte {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := strict(b, v); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	return b
 }
 
 func strict(b []byte, v any) error { return json.Unmarshal(b, v, json.RejectUnknownMembers(true)) }

@@ -182,7 +182,7 @@ def read_answer(status, content_type, body, note, keys):
 
 KINDS = ("same_size", "rewritten", "empty_root", "unproven")
 MEMBERS = {"schemaVersion", "kind", "origin", "cosigned", "offered", "proof", "observedAt", "witness"}
-OPTIONAL = {"cosigned", "proof"}
+OPTIONAL = {"cosigned", "proof", "witness"}
 
 
 def whole_time(s):
@@ -209,13 +209,14 @@ def parse_evidence(b):
     if not MEMBERS - OPTIONAL <= set(d) <= MEMBERS or d["schemaVersion"] != SCHEMA:
         raise log.Malformed("members or schema")
     proof = d.get("proof", ["x"])
-    if not isinstance(proof, list) or not proof or "" == d.get("cosigned"):
+    if not isinstance(proof, list) or not proof or "" in (d.get("cosigned"), d.get("witness")):
         raise log.Malformed("an empty member")
     if not all(isinstance(x, str) for x in proof + [v for n, v in d.items() if n != "proof"]):
         raise log.Malformed("a member that is no text")
     if not whole_time(d["observedAt"]):
         raise log.Malformed("observedAt")
-    log.parse_vkey(d["witness"])
+    if "witness" in d:
+        log.parse_vkey(d["witness"])
     return d
 
 

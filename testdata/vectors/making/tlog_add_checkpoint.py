@@ -130,7 +130,7 @@ def answer(status, text, stored, at=TIME):
     """Body and type of an answer, as far as they are laid down."""
     if status == 200:
         return {"line": line("witness-1", text, at)}
-    return {"contentType": witness.SIZE_TYPE, "body": f"{stored[0]}\n"} if status == 409 else {}
+    return {"contentType": witness.SIZE_TYPE, "answer": f"{stored[0]}\n"} if status == 409 else {}
 
 
 def judge(items, stored, at=TIME):
@@ -150,7 +150,7 @@ SEQUENCES = [
     (OURS_WITNESS, "times follow the clock and never go back", 1000, [(0, grow(0, 7)), (60, grow(7, 7)), (5, grow(7, 8)), (61, grow(8, 9))]),
 ]
 LIMITED = (OURS_WITNESS, "2 requests a day: what the log signed counts, whatever the answer", 2,
-           [(0, grow(0, 7), 200, 0), (0, body(7, P, T20, forged("log", T20)), 403, 0), (0, "old 7\n", 400, 0), (0, grow(3, 20), 409, 0), (0, grow(7, 20), 429, 43200), (43199, grow(7, 20), 429, 1), (43200, grow(7, 20), 200, 0), (43200, grow(20, 21), 429, 43200)])
+           [(0, grow(0, 7), 200, 0), (0, body(7, P, T20, forged("log", T20)), 403, 0), (0, "old 7\n", 400, 0), (0, grow(3, 20), 409, 0), (0, grow(7, 20), 429, 43200), (43200, grow(7, 20), 200, 0), (43200, grow(20, 21), 429, 43200)])
 
 
 def sequences():
@@ -216,7 +216,7 @@ def make():
         assert got == want, f"{rule}: {got}"
     return {
         "description": "C2SP tlog-witness, add-checkpoint. A witness that knows the logs and is in a state (it answered the state's request before; never: none) "
-                       "gets the body and gives the status. line is the whole body of a 200, cosigned at time; contentType and body are exact where they stand; no "
+                       "gets the body and gives the status. line is the whole body of a 200, cosigned at time; contentType and answer, the body, are exact where they stand; no "
                        "other answer has the content type of a 409. evidence is the kind of the equivocation document that the request gives cause to. A "
                        "refusal leaves the state as it was. sequences: requests one after the other, each so many seconds after time. answers: what a client "
                        "that knows the keys makes of an answer to the request for checkpoint: cosigned with the time of each key, size, or refused.",

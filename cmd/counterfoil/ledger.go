@@ -7,16 +7,21 @@ import (
 
 	"counterfoil/internal/app"
 	"counterfoil/internal/cli"
+	"counterfoil/ledger/keyring"
 )
 
 // ledger runs the real ledger behind the command line.
 type ledger struct{}
 
 func config(cfg cli.ServeConfig) app.Config {
+	var signer *keyring.HelperConfig
+	if cfg.Signer != "" {
+		signer = &keyring.HelperConfig{Path: cfg.Signer, Env: cfg.SignerEnv, Limit: cfg.SignerLimit, InFlight: 1024, Logger: cfg.Logger}
+	}
 	return app.Config{
 		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,
 		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
-		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile,
+		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
 		WitnessPolicy: cfg.WitnessPolicy, RecosignEvery: cfg.RecosignEvery,
 		MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,
 		Version: cli.Version(), Logger: cfg.Logger, Random: rand.Reader, Now: time.Now,

@@ -133,7 +133,7 @@ could not be judged.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand()}},
+		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand()}},
 		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.recordCommand(), c.proxyCommand(), c.mcpCommand()}},
 		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand(), c.auditCommand()}},
 		{"", []*cobra.Command{c.versionCommand()}},

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -389,8 +390,23 @@ func TestServePrintsOneLine(t *testing.T) {
 	e.run("serve", "--data", "d", "--listen", "127.0.0.1:0", "--durability", "balanced", "--nats", "nats://x").
 		want(t, 0, `{"listening":"http://127.0.0.1:1","data":"/d","origin":"o/<>"}`+"\n", "")
 	a.served.Logger = nil
-	if want := (ServeConfig{Data: "d", Listen: "127.0.0.1:0", Durability: "balanced", NATS: "nats://x"}); a.served != want {
-		t.Errorf("got %+v, want %+v", a.served, want)
+	want := ServeConfig{Data: "d", Listen: "127.0.0.1:0", Durability: "balanced", NATS: "nats://x", SignerLimit: 5 * time.Second}
+	if diff := cmp.Diff(want, a.served); diff != "" {
+		t.Error(diff)
+	}
+	t.Setenv("COUNTERFOIL_TEST_SEED", "s")
+	e.run("serve", "--signer", "exec:/usr/bin/helper", "--event-key-id", "ed25519ph:x", "--signer-env", "COUNTERFOIL_TEST_SEED")
+	if a.served.Signer != "/usr/bin/helper" || len(a.served.SignerEnv) != 1 || a.served.SignerEnv[0] != "COUNTERFOIL_TEST_SEED=s" {
+		t.Errorf("signer %q, environment %q", a.served.Signer, a.served.SignerEnv)
+	}
+	for _, args := range [][]string{ // ATT-34
+		{"--signer", "exec:helper", "--event-key-id", "x"}, {"--signer", "/usr/bin/helper", "--event-key-id", "x"}, {"--signer", "exec:/usr/bin/helper"},
+		{"--signer-env", "HOME"}, {"--signer", "exec:/h", "--event-key-id", "x", "--signer-env", "COUNTERFOIL_UNSET"},
+		{"--signer", "exec:/h", "--event-key-id", "x", "--signer-limit", "0s"},
+	} {
+		if r := e.run(append([]string{"serve"}, args...)...); r.code != 2 {
+			t.Errorf("%q: exit code %d", args, r.code)
+		}
 	}
 	a.err = fmt.Errorf("start: %w", errFull)
 	e.run("serve").want(t, 1, "", "counterfoil: start: no space\nhint: make some\n")

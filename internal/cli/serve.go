@@ -2,6 +2,9 @@ package cli
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +23,9 @@ type ServeConfig struct {
 	NATSCreds                 string        // its credentials file
 	NATSListen                string        // address for read-only stream consumers
 	EventKeyID, EventSeedFile string        // another event key than the data directory's
+	Signer                    string        // absolute path of a helper that signs with EventKeyID, "" for none
+	SignerEnv                 []string      // its environment, NAME=value
+	SignerLimit               time.Duration // bounds one signature
 	WitnessPolicy             string        // tlog-policy file
 	RecosignEvery             time.Duration // age at which an unchanged checkpoint is cosigned again
 	MCPTrust                  string        // trust file that /mcp judges by
@@ -43,7 +49,8 @@ type readyLine struct {
 
 func (c *cli) serveCommand() *cobra.Command {
 	var cfg ServeConfig
-	var level string
+	var level, signer string
+	var signerEnv []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a ledger",
@@ -63,6 +70,9 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if d := cfg.Durability; d != "" && d != "hardened" && d != "balanced" {
 				return usagef("--durability hardened or balanced", "unknown durability profile %q", d)
+			}
+			if err := readSigner(&cfg, signer, signerEnv); err != nil {
+				return err
 			}
 			var err error
 			if cfg.Logger, err = c.logger(level); err != nil {
@@ -84,6 +94,9 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
 	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
 	f.StringVar(&cfg.EventSeedFile, "event-seed-file", "", "file with the seed of --event-key-id")
+	f.StringVar(&signer, "signer", "", "exec: and the absolute path of a helper that signs digests with --event-key-id")
+	f.StringArrayVar(&signerEnv, "signer-env", nil, "NAME of a variable that the helper may see; may be repeated. It sees no other")
+	f.DurationVar(&cfg.SignerLimit, "signer-limit", 5*time.Second, "how long one signature of the helper may take")
 	f.StringVar(&cfg.WitnessPolicy, "witness-policy", "", "tlog-policy file: the witnesses that are asked to cosign checkpoints, and their quorum")
 	f.DurationVar(&cfg.RecosignEvery, "recosign-every", 0, "age at which witnesses cosign an unchanged checkpoint again (default 1h)")
 	f.StringVar(&cfg.MCPTrust, "mcp-trust", "", "trust file by which /mcp verifies; without one it judges nothing")
@@ -92,6 +105,35 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	complete(cmd, "durability", "hardened", "balanced")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
+}
+
+// readSigner reads the flags of an external signer.
+func readSigner(cfg *ServeConfig, signer string, env []string) error {
+	if signer == "" {
+		if len(env) > 0 {
+			return usagef("--signer exec:/path/of/helper", "--signer-env without --signer")
+		}
+		return nil
+	}
+	path, ok := strings.CutPrefix(signer, "exec:")
+	if !ok || !filepath.IsAbs(path) {
+		return usagef("--signer exec:/path/of/helper", "--signer %q is not exec: and an absolute path", signer)
+	}
+	if cfg.EventKeyID == "" {
+		return usagef("--event-key-id ed25519ph:…", "--signer without the id of its key")
+	}
+	if cfg.SignerLimit <= 0 {
+		return usagef("--signer-limit 5s", "--signer-limit %s leaves no time", cfg.SignerLimit)
+	}
+	cfg.Signer = path
+	for _, name := range env {
+		value, set := os.LookupEnv(name)
+		if !set || strings.Contains(name, "=") {
+			return usagef("--signer-env NAME, of a variable that is set", "--signer-env %q names no variable", name)
+		}
+		cfg.SignerEnv = append(cfg.SignerEnv, name+"="+value)
+	}
+	return nil
 }
 
 func (c *cli) addServeFlags(cmd *cobra.Command, cfg *ServeConfig) {

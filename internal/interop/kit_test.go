@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +157,12 @@ func (p *process) wait() {
 	}
 }
 
+// stop asks a program to end and waits until it has.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	p.wait()
+}
+
 // ready reads the line of JSON that our programs print when they serve.
 func (p *process) ready(into any) {
 	p.t.Helper()
@@ -214,6 +221,7 @@ func write(t testing.TB, path, text string) string {
 type witness struct {
 	*process
 	url, vkey string
+	more      []string // further keys
 }
 
 // logList is a list in the format logs/v0.
@@ -228,16 +236,27 @@ func logList(keys ...string) string {
 
 // startOurs starts our witness for logs with these keys.
 func startOurs(t testing.TB, dir string, keys ...string) *witness {
+	return startOursWith(t, dir, []string{"ed25519"}, keys...)
+}
+
+// startOursWith starts it with keys of these types.
+func startOursWith(t testing.TB, dir string, types []string, keys ...string) *witness {
 	t.Helper()
-	bin, key := program(t, ourWitness), filepath.Join(dir, "key")
-	if _, err := os.Stat(key); err != nil {
-		output(t, bin, "keygen", "--name", "ours.example/w", "--key-file", key)
+	bin := program(t, ourWitness)
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--state", filepath.Join(dir, "state"),
+		"--logs", write(t, filepath.Join(dir, "logs"), logList(keys...)), "--log-level", "warn"}
+	for _, kind := range types {
+		key := filepath.Join(dir, kind)
+		output(t, bin, "keygen", "--type", kind, "--name", "ours.example/w", "--key-file", key)
+		args = append(args, "--key-file", key)
 	}
-	p := run(t, bin, "serve", "--listen", "127.0.0.1:0", "--key-file", key, "--state", filepath.Join(dir, "state"),
-		"--logs", write(t, filepath.Join(dir, "logs"), logList(keys...)), "--log-level", "warn")
-	var r struct{ Listening, VKey string }
+	p := run(t, bin, args...)
+	var r struct {
+		Listening, VKey string
+		VKeys           []string
+	}
 	p.ready(&r)
-	return &witness{p, r.Listening, r.VKey}
+	return &witness{p, r.Listening, r.VKey, r.VKeys[1:]}
 }
 
 // startLite starts torchwood's litewitness: its key comes from an ssh-agent, its
@@ -274,7 +293,7 @@ func startLite(t testing.TB, dir string, keys ...string) *witness {
 	addr, db := freeAddr(t), filepath.Join(dir, "lite.db")
 	p := run(t, program(t, litewitness), "-name", "lite.example/w", "-db", db, "-ssh-agent", socket, "-listen", addr,
 		"-key", ssh.FingerprintSHA256(public))
-	w := &witness{p, "http://" + addr, ""}
+	w := &witness{process: p, url: "http://" + addr}
 	w.awaitHTTP("/logz")
 	conn, err := sqlite.OpenConn(db, 0)
 	if err != nil {
@@ -307,7 +326,7 @@ func startOmni(t testing.TB, dir string, keys ...string) *witness {
 	addr := freeAddr(t)
 	p := run(t, program(t, omniwitness), "--listen", addr, "--metrics_listen", "", "--db_file", filepath.Join(dir, "omni.db"),
 		"--private_key_path", write(t, filepath.Join(dir, "omni.key"), skey), "--public_witness_config_url", list, "--logtostderr")
-	w := &witness{p, "http://" + addr, cosignerKey("omni.example/w", publicOf(t, vkey))}
+	w := &witness{process: p, url: "http://" + addr, vkey: cosignerKey("omni.example/w", publicOf(t, vkey))}
 	w.awaitHTTP("/")
 	eventually(t, "omniwitness knows the logs", func() bool {
 		return strings.Contains(w.stderr.String(), "Successfully merged public witness config")

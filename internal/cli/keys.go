@@ -39,7 +39,9 @@ func (c *cli) keysListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show the event keys and the leaves that each may sign",
-		Args:  want(0, 0),
+		Example: `  counterfoil keys list
+  counterfoil keys list --json`,
+		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.Keys], error) { return cl.Keys(cmd.Context()) })
 			if err != nil {
@@ -109,7 +111,8 @@ func (c *cli) keysRegisterCommand() *cobra.Command {
 		Short: "Let a further key sign from the next leaf on",
 		Long: `register adds a public key, in base64, under its id. It may sign from the next leaf on;
 which key the ledger signs with does not change. A registered key stays as it is.`,
-		Args: want(2, 2),
+		Example: `  counterfoil keys register ed25519ph:… /+AixhJ9grIbAkkjuQ6nfHWb+OtIrtXOUVZGJWhGMwE=`,
+		Args:    want(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeKey(func(cl *client.Client) (*client.Answer[client.Key], error) {
 				return cl.RegisterKey(cmd.Context(), args[0], args[1])
@@ -127,7 +130,8 @@ func (c *cli) keysRotateCommand() *cobra.Command {
 		Long: `rotate makes a new key in the ledger's directory of keys, registers it, signs with it from
 then on, and retires the key before. Calls in flight are not disturbed. Give verifiers the
 new trust file afterwards: counterfoil trust export.`,
-		Args: want(0, 0),
+		Example: `  counterfoil keys rotate && counterfoil trust export --out trust.json`,
+		Args:    want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.changeKey(func(cl *client.Client) (*client.Answer[client.Key], error) { return cl.RotateKey(cmd.Context()) })
 		},
@@ -141,7 +145,10 @@ func (c *cli) keysEndCommand(name, status, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " KEY_ID",
 		Short: short,
-		Args:  want(1, 1),
+		Long: short + `.
+It signs nothing from the next leaf on; a key that signs must be rotated first.`,
+		Example: `  counterfoil keys ` + name + ` ed25519:…`,
+		Args:    want(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var at *uint64
 			if cmd.Flags().Changed("from-index") {
@@ -174,7 +181,8 @@ func (c *cli) keysExportCommand() *cobra.Command {
 		Short: "Write one public key as PEM, for other tools",
 		Long: `export writes the public key as PEM (SubjectPublicKeyInfo), for DSSE tools. For
 counterfoil verify use the trust file: counterfoil trust export.`,
-		Args: want(1, 1),
+		Example: `  counterfoil keys export ed25519:… > event.pem`,
+		Args:    want(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.Keys], error) { return cl.Keys(cmd.Context()) })
 			if err != nil {

@@ -46,9 +46,9 @@ func signedBy(t testing.TB, rep *receipt.Report) map[string]int {
 	return out
 }
 
-// TestATT28_ARotationInTheMiddleOfAChain: receipts from before and after a
+// TestATT20_ATT23_ATT28_ARotationInTheMiddleOfAChain: receipts from before and after a
 // rotation, also of one attempt, verify with one trust file; so does a new start.
-func TestATT28_ATT20_ARotationInTheMiddleOfAChain(t *testing.T) {
+func TestATT20_ATT23_ATT28_ARotationInTheMiddleOfAChain(t *testing.T) {
 	l := newLedger(t)
 	old, _ := l.keys()
 	before := l.trust()
@@ -65,6 +65,12 @@ func TestATT28_ATT20_ARotationInTheMiddleOfAChain(t *testing.T) {
 	mixed := l.get("/v1/bundle?attempt=" + early + "&attempt=" + across + "&attempt=" + late)
 	if got := signedBy(t, l.verified(mixed)); got[old] != 2 || got[fresh] != 2 {
 		t.Errorf("receipts by key: %v", got)
+	}
+	// The verdict warns of the retired key, and of no other (ATT-20).
+	for _, k := range l.verified(mixed).Signatures.Keys {
+		if (k.RetiredFrom != nil) != (k.KeyID == old) || k.RevokedFrom != nil {
+			t.Errorf("key %s: retired from %v, revoked from %v", k.KeyID, k.RetiredFrom, k.RevokedFrom)
+		}
 	}
 	// A verifier with the trust file of before knows the old key alone.
 	if rep := receipt.Verify(mixed, before, receipt.Options{}); rep.Status != receipt.Failed {

@@ -131,7 +131,7 @@ func (c *command) text(r *receipt.Report) []byte {
 		return b.Bytes()
 	}
 	for _, k := range r.Signatures.Keys {
-		line("  key %s: %s", k.KeyID, count(k.Receipts, "receipt"))
+		line("  key %s: %s%s", k.KeyID, count(k.Receipts, "receipt"), ended(k))
 	}
 	for _, check := range r.Checks {
 		asked := check.Name == receipt.CheckWitnessQuorum || check.Name == receipt.CheckFreshness && c.opts.maxAge > 0
@@ -187,4 +187,16 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// ended warns of a key that signs no more.
+func ended(k receipt.KeySummary) string {
+	out := ""
+	if k.RetiredFrom != nil {
+		out += fmt.Sprintf("; the key was retired from leaf %d on", *k.RetiredFrom)
+	}
+	if k.RevokedFrom != nil {
+		out += fmt.Sprintf("; the key was revoked from leaf %d on", *k.RevokedFrom)
+	}
+	return out
 }

@@ -191,11 +191,11 @@ func parseAppend(t testing.TB, attempt, id, rest string) *intake.Append {
 	return a
 }
 
-// TestEVI17_EVI20_TwoIntakesOneStream: two intakes with directories of their own
+// TestEVI17_EVI20_ATT26_TwoIntakesOneStream: two intakes with directories of their own
 // on one stream. The same begin is one attempt, a conflicting one is refused
 // with both digests, of racing outcomes one wins; and all of it stays so after a
 // restart without the index.
-func TestEVI17_EVI20_TwoIntakesOneStream(t *testing.T) {
+func TestEVI17_EVI20_ATT26_TwoIntakesOneStream(t *testing.T) {
 	ctx := context.Background()
 	s := newShared(t)
 	dirs := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}

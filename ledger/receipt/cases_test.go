@@ -170,7 +170,7 @@ func TestBND02_FailuresAreBoundedAndCounted(t *testing.T) {
 }
 
 // KEY ROTATION at size 100.
-func TestATT09_KeyRotationByLeafIndex(t *testing.T) {
+func TestATT09_ATT28_KeyRotationByLeafIndex(t *testing.T) {
 	w := newWorld(t)
 	w.signers = []string{"old"}
 	for i := range 200 {
@@ -210,7 +210,7 @@ func TestATT09_KeyRotationByLeafIndex(t *testing.T) {
 }
 
 // A bundle without a checkpoint is judged for what it holds, and is not logged.
-func TestBND05_WithoutCheckpointNotLogged(t *testing.T) {
+func TestBND05_ATT27_WithoutCheckpointNotLogged(t *testing.T) {
 	w := story(t)
 	entries := w.entries(7)
 	for i := range entries {
@@ -240,7 +240,7 @@ func TestBND05_WithoutCheckpointNotLogged(t *testing.T) {
 	wantFailed(t, "and tampered", Verify(replace(t, bare, "external-agent-runtime", "external-agent-runtimf"), w.trusts("event"), Options{}), CheckCommitmentDigest, CheckEventSignature)
 }
 
-func TestBND08_MissingLinkTargetIsReported(t *testing.T) {
+func TestBND08_ATT25_MissingLinkTargetIsReported(t *testing.T) {
 	w := story(t)
 	for name, leaves := range map[string][]uint64{
 		"the beginning": {1, 2, 4, 5},
@@ -270,7 +270,7 @@ func TestBND08_MissingLinkTargetIsReported(t *testing.T) {
 
 // Two events that follow the same one, and events that the rules refuse, are on
 // the log all the same: they fail, at their leaf.
-func TestBND02_ChainAndLifecycle(t *testing.T) {
+func TestBND02_ATT25_ChainAndLifecycle(t *testing.T) {
 	forked := func(t *testing.T) *world {
 		w := newWorld(t)
 		a := newAttempt(origin, 1)

@@ -150,6 +150,11 @@ type KeySummary struct {
 	KeyID       string `json:"keyId"`
 	Fingerprint string `json:"fingerprint"` // "sha256:" and the hex SHA-256 of the public key
 	Receipts    int    `json:"receipts"`
+	// RetiredFrom and RevokedFrom are the leaves from which the key signs no more
+	// and counts no more, if the trust file says so: a warning about the key, and
+	// no fault of these receipts, which come before (ATT-20, ATT-21).
+	RetiredFrom *uint64 `json:"retiredFrom,omitempty"`
+	RevokedFrom *uint64 `json:"revokedFrom,omitempty"`
 }
 
 // ExitCode is 0 for verified, 1 for failed, 2 for not judged.

@@ -265,7 +265,11 @@ func (v *verifier) finish(unreached string, entries int) *Report {
 	r.Signatures.Keys = []KeySummary{}
 	for id, n := range v.keys {
 		_, hash, _ := strings.Cut(id, ":")
-		r.Signatures.Keys = append(r.Signatures.Keys, KeySummary{KeyID: id, Fingerprint: "sha256:" + hash, Receipts: n})
+		k := KeySummary{KeyID: id, Fingerprint: "sha256:" + hash, Receipts: n}
+		if key, ok := v.file.EventKeys.Key(id); ok {
+			k.RetiredFrom, k.RevokedFrom = key.ToIndex, key.RevokedFromIndex
+		}
+		r.Signatures.Keys = append(r.Signatures.Keys, k)
 	}
 	slices.SortFunc(r.Signatures.Keys, func(a, b KeySummary) int { return strings.Compare(a.KeyID, b.KeyID) })
 	if v.logged {

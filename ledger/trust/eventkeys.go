@@ -159,6 +159,15 @@ func (k EventKey) clone() EventKey {
 // Len is the number of keys.
 func (e EventKeys) Len() int { return len(e.list) }
 
+// Key returns a copy of the key with that id.
+func (e EventKeys) Key(id string) (EventKey, bool) {
+	k := e.byID[id]
+	if k == nil {
+		return EventKey{}, false
+	}
+	return k.clone(), true
+}
+
 // Keys returns a copy of the keys, sorted by key id.
 func (e EventKeys) Keys() []EventKey {
 	out := make([]EventKey, len(e.list))

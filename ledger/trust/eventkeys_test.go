@@ -29,7 +29,7 @@ func record(signers ...string) *event.Record {
 }
 
 // KEY ROTATION: old key up to leaf 99, new key from leaf 100 on.
-func TestATT09_KeysAreValidByLeafIndex(t *testing.T) {
+func TestATT09_ATT21_ATT22_KeysAreValidByLeafIndex(t *testing.T) {
 	old, young := key("old", 0), key("new", 100)
 	old.ToIndex = at(100)
 	stolen := key("stolen", 10)

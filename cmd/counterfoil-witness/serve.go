@@ -16,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"counterfoil/ledger/trust"
 	"counterfoil/witness/server"
 	"counterfoil/witness/state"
 )
@@ -52,7 +51,8 @@ prints one JSON line {"listening","name","vkey","vkeys"}. Logs are JSON lines on
 The log list has the format logs/v0. Its logs are added to the state; none is ever
 changed or removed by a list. SIGHUP reads it again.
 
-With two key files, one of each type, every checkpoint is cosigned with both.
+With two key files, one of each type, every checkpoint is cosigned with both. The state
+belongs to the first.
 
 The state belongs to the key, for ever: never run one key on two states, and never
 restore the state from a backup. The start refuses what it can notice of that.`,
@@ -72,7 +72,7 @@ restore the state from a backup. The start refuses what it can notice of that.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8481", "address; port 0 chooses one")
-	fs.StringArrayVar(&f.keyFiles, "key-file", nil, "key of the witness, from keygen; given twice: one of each type")
+	fs.StringArrayVar(&f.keyFiles, "key-file", nil, "key of the witness, from keygen; given twice: one of each type, the state belongs to the first")
 	fs.StringVar(&f.state, "state", "", "state directory; made at first start")
 	fs.StringVar(&f.guard, "guard", "", "directory of the high-water mark, best on another disk (default: guard in the state directory)")
 	fs.StringVar(&f.logs, "logs", "", "list of the logs to cosign, logs/v0")
@@ -163,8 +163,8 @@ func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (er
 	return err
 }
 
-// loadKeys reads the keys of one witness, the Ed25519 key first, and names the
-// marker beside each file.
+// loadKeys reads the keys of one witness, of which the state belongs to the
+// first, and names the marker beside each file.
 func loadKeys(files []string) (keys []*server.Key, markers []string, err error) {
 	for _, file := range files {
 		k, err := server.LoadKey(file)
@@ -179,12 +179,7 @@ func loadKeys(files []string) (keys []*server.Key, markers []string, err error) 
 				return nil, nil, usagef("%s is a key of %s, the other of %s; a witness has one name", file, k.Verifier().Name, other.Verifier().Name)
 			}
 		}
-		if k.Verifier().Type == trust.TypeCosignature {
-			keys = append([]*server.Key{k}, keys...)
-		} else {
-			keys = append(keys, k)
-		}
-		markers = append(markers, file+".state")
+		keys, markers = append(keys, k), append(markers, file+".state")
 	}
 	return keys, markers, nil
 }

@@ -134,6 +134,12 @@ func (s *Store) create() error {
 	return nil
 }
 
+// nameAndID is a verifier key without its public key, which may be long.
+func nameAndID(vkey string) string {
+	parts := strings.SplitN(vkey, "+", 3)
+	return strings.Join(parts[:min(len(parts), 2)], "+")
+}
+
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,7 +253,8 @@ func (s *Store) loadSnapshot(r *reader) (base mark, err error) {
 		return base, errors.New("state id is not 32 hex digits")
 	}
 	if head.Witness != s.journal.witness {
-		return base, fmt.Errorf("%w: the state is that of %s, the key is %s", ErrOtherKey, head.Witness, s.journal.witness)
+		return base, fmt.Errorf("%w: the state is that of %s, the key is %s (hint: give the right --key-file; of two, first the one that the state was made with)",
+			ErrOtherKey, nameAndID(head.Witness), nameAndID(s.journal.witness))
 	}
 	s.journal.id = head.StateID
 	base = mark{id: head.StateID, sequence: head.Sequence}

@@ -76,6 +76,10 @@ var exclusives = []exclusive{
 		reason: "RPC is a surface; nothing behind it knows about it",
 	},
 	{
+		what: "github.com/modelcontextprotocol/...", by: []string{"internal/mcp"}, tests: []string{"..."},
+		reason: "the protocol library is a surface; the proxy passes bytes on, which a library that parses them would change",
+	},
+	{
 		what: "github.com/spf13/...", by: []string{"internal/cli/...", "cmd/..."},
 		reason: "the command line is a surface",
 	},

@@ -29,7 +29,8 @@ const idleSession = time.Hour
 // session.
 func (s *Server) Mount(to *api.Server) {
 	same := func(*http.Request) *sdk.Server { return s.sdk }
-	sessions := sdk.NewStreamableHTTPHandler(same, &sdk.StreamableHTTPOptions{Logger: quieter(s.cfg.Logger), SessionTimeout: idleSession})
+	sessions := sdk.NewStreamableHTTPHandler(same, &sdk.StreamableHTTPOptions{Logger: quieter(s.cfg.Logger), SessionTimeout: idleSession,
+		EventStore: sdk.NewMemoryEventStore(nil)}) // 10 MiB: a stream that broke off goes on where it was
 	single := sdk.NewStreamableHTTPHandler(same, &sdk.StreamableHTTPOptions{Logger: quieter(s.cfg.Logger), Stateless: true, PropagateRequestCancellation: true})
 	to.Add(api.Procedure{
 		Path: Path,

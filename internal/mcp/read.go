@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/internal/api"
@@ -156,7 +155,7 @@ func (s *Server) page(ctx context.Context, q url.Values, limit int) (*found, err
 		if err != nil {
 			return nil, err
 		}
-		b, err := json.Marshal(out)
+		b, err := encode(out)
 		if err != nil || len(b) <= MaxAnswerBytes || limit == 1 {
 			return out, err
 		}
@@ -211,7 +210,7 @@ func (s *Server) bundle(ctx context.Context, _ *sdk.CallToolRequest, args []byte
 	}
 	sum := sha256.Sum256(b)
 	out := &exported{len(b), hex.EncodeToString(sum[:]), string(b)}
-	if doc, err := json.Marshal(out); err != nil || len(doc) > MaxAnswerBytes {
+	if doc, err := encode(out); err != nil || len(doc) > MaxAnswerBytes {
 		return nil, tooLarge(len(doc), "write it to a file: counterfoil bundle "+ellipsis(a.AttemptIDs)+" --out bundle.json, or GET /v1/bundle?attempt=…; receipt_verify takes attemptIds too")
 	}
 	return out, nil

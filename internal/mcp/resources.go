@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/internal/api"
@@ -28,9 +28,13 @@ func (s *Server) addResources() {
 		Description: "The state of an attempt and the receipts of its events. Subscribe to it to hear of further events."}, s.read)
 	s.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			if method == "resources/list" {
+			switch method {
+			case "resources/list":
 				p, _ := req.GetParams().(*sdk.ListResourcesParams)
 				return s.listResources(ctx, p)
+			case "prompts/list", "prompts/get", "logging/setLevel":
+				// The library answers these whether they were offered or not.
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered"}
 			}
 			return next(ctx, method, req)
 		}
@@ -77,7 +81,7 @@ func (s *Server) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.R
 		}
 		return nil, protocolError(e)
 	}
-	b, err := json.Marshal(doc, json.Deterministic(true))
+	b, err := encode(doc)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", uri, err)
 	}

@@ -1,6 +1,10 @@
 package mcp
 
-import "maps"
+import (
+	"maps"
+
+	"counterfoil/internal/api"
+)
 
 // schema is a JSON Schema (2020-12). The ones of this package are exact: every
 // object names its members and has no others.
@@ -67,10 +71,7 @@ func anyJSON(description string) schema { return schema{"description": descripti
 
 // errorSchema is what a result with isError holds.
 func errorSchema() schema {
-	return object(map[string]schema{
-		"code": matching("^[a-z_]+$"), "message": text(), "path": text(), "hint": text(), "reason": text(), "eventId": text(),
-		"stored": text(), "offered": text(), "state": text(),
-	}, "path", "hint", "reason", "eventId", "stored", "offered", "state")
+	return describe[api.Error](map[string]schema{"code": matching("^[a-z_]+$")})
 }
 
 // answerOr is the output schema of a tool: its answer, or an error and nothing
@@ -79,10 +80,10 @@ func answerOr(members map[string]schema, optional ...string) schema {
 	ok := object(members, optional...)
 	all := maps.Clone(members)
 	all["error"] = errorSchema()
-	return schema{"type": "object", "properties": all, "additionalProperties": false, "oneOf": []schema{
+	return lifted(schema{"type": "object", "properties": all, "additionalProperties": false, "oneOf": []schema{
 		{"required": ok["required"], "not": schema{"required": []string{"error"}}},
 		{"required": []string{"error"}, "maxProperties": 1},
-	}}
+	}}, all)
 }
 
 func claimsSchema() schema {
@@ -93,27 +94,33 @@ func subjectSchema() schema {
 	return object(map[string]schema{"kind": text(), "id": identifierSchema()})
 }
 
-func sourceSchema() schema {
-	return object(map[string]schema{"runtimeId": identifierSchema(), "agentId": identifierSchema(), "invocationId": identifierSchema(),
-		"protocol": identifierSchema(), "implementation": identifierSchema(), "eventId": identifierSchema()}, "eventId")
+// refined says more of the members of receipts and attempts than their Go types.
+func refined() map[string]schema {
+	return map[string]schema{
+		"eventId": eventIDSchema(), "attemptId": attemptIDSchema(), "lifecycle": lifecycleSchema(), "previous": digestSchema(),
+		"revision": {"type": "integer", "minimum": 1, "maximum": 1024}, "occurredAt": timeSchema(), "capturedAt": timeSchema(),
+		"digest": digestSchema(), "stage": stageSchema(), "statement": statementSchema(), "inclusionProof": list(base64Schema()),
+		"signatures": list(object(map[string]schema{"keyId": text(), "sig": base64Schema()})),
+		"openings":   nil, // salts: never shown
+	}
 }
 
-// receiptSchema is counterfoil.receipt.v1 as it is shown here: without openings.
+// receiptSchema is counterfoil.receipt.v1 as it is shown here.
 func receiptSchema() schema {
-	return object(map[string]schema{
-		"schemaVersion": oneOf("counterfoil.receipt.v1"),
-		"eventId":       eventIDSchema(), "eventType": text(), "attemptId": attemptIDSchema(), "lifecycle": lifecycleSchema(),
-		"revision": schema{"type": "integer", "minimum": 1, "maximum": 1024}, "previous": digestSchema(),
-		"ledger": text(), "tenant": text(), "subject": subjectSchema(), "occurredAt": timeSchema(), "capturedAt": timeSchema(),
-		"clockSkew": flag(), "traceId": identifierSchema(),
-		"action": object(map[string]schema{"name": identifierSchema(), "effectKind": identifierSchema(), "effectMode": identifierSchema(),
-			"phase": text(), "status": text()}),
-		"reasonCodes": list(text()), "commitments": texts(), "refs": texts(), "statement": statementSchema(), "source": sourceSchema(),
-		"sourceAttestation": object(map[string]schema{"level": text(), "status": text()}), "claimBoundary": text(),
-		"commitment": object(map[string]schema{"digest": digestSchema(), "payloadType": text(),
-			"signatures": list(object(map[string]schema{"keyId": text(), "sig": base64Schema()}))}),
-		"leafIndex": natural(), "stage": stageSchema(), "treeSize": natural(), "inclusionProof": list(base64Schema()), "checkpoint": text(),
-	}, "previous", "clockSkew", "traceId", "reasonCodes", "commitments", "refs", "statement", "treeSize", "inclusionProof", "checkpoint")
+	r := refined()
+	r["schemaVersion"] = oneOf(api.ReceiptSchema)
+	// The source's event id is its own.
+	r["source"] = describe[api.ReceiptSource](nil)
+	return describe[api.Receipt](r)
+}
+
+// attemptSchema is counterfoil.attempt.v1.
+func attemptSchema() schema {
+	r := refined()
+	r["schemaVersion"] = oneOf(api.AttemptSchema)
+	r["source"] = describe[api.ReceiptSource](nil)
+	r["receipts"] = list(receiptSchema())
+	return describe[api.Attempt](r)
 }
 
 // statementSchema: exactly one member, docs/spec/event.md.
@@ -137,49 +144,6 @@ func readbackSchema(value schema) schema {
 		optional = append(optional, "value")
 	}
 	return object(members, optional...)
-}
-
-// attemptStates are the members that an attempt has everywhere.
-func attemptStates() map[string]schema {
-	return map[string]schema{"attemptId": attemptIDSchema(), "state": text(), "outcome": text(), "reconciliation": text(), "reversal": text(),
-		"review": text(), "inDoubt": flag(), "corrected": flag(), "revision": schema{"type": "integer", "minimum": 1}, "subject": subjectSchema()}
-}
-
-var attemptOptional = []string{"outcome", "reconciliation", "reversal", "review", "inDoubt", "corrected"}
-
-// attemptSchema is counterfoil.attempt.v1.
-func attemptSchema() schema {
-	m := attemptStates()
-	m["schemaVersion"] = oneOf("counterfoil.attempt.v1")
-	m["action"] = object(map[string]schema{"name": identifierSchema(), "effectKind": identifierSchema(), "effectMode": identifierSchema()})
-	m["source"] = sourceSchema()
-	m["stage"] = stageSchema()
-	m["treeSize"] = natural()
-	m["receipts"] = list(receiptSchema())
-	return object(m, attemptOptional...)
-}
-
-// summarySchema is an attempt of a list.
-func summarySchema() schema {
-	m := attemptStates()
-	for name, s := range map[string]schema{"tool": identifierSchema(), "agentId": identifierSchema(), "runtimeId": identifierSchema(),
-		"occurredAt": timeSchema(), "capturedAt": timeSchema(), "firstIndex": natural(), "lastIndex": natural()} {
-		m[name] = s
-	}
-	return object(m, append([]string{"capturedAt"}, attemptOptional...)...)
-}
-
-// reportSchema is counterfoil.verification.v1.
-func reportSchema() schema {
-	return object(map[string]schema{
-		"schemaVersion": oneOf("counterfoil.verification.v1"), "status": statusSchema(), "origin": text(), "treeSize": natural(),
-		"checks": list(object(map[string]schema{"name": text(), "status": oneOf("pass", "fail", "not_checked"), "detail": text(),
-			"leafIndex": natural(), "eventId": text(), "expected": text(), "got": text()}, "leafIndex", "eventId", "expected", "got")),
-		"claims": list(text()), "notClaimed": list(text()),
-		"counts": object(map[string]schema{"entries": natural(), "failed": natural(), "attempts": natural(), "failures": natural()}),
-		"signatures": object(map[string]schema{"signatureValid": natural(), "canonicalPayload": natural(), "receiptBindingValid": natural(),
-			"chainValid": natural(), "keys": list(object(map[string]schema{"keyId": text(), "fingerprint": text(), "receipts": natural()}))}),
-	}, "origin", "treeSize")
 }
 
 func statusSchema() schema { return oneOf("verified", "failed", "not_judged") }

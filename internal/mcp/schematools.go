@@ -3,6 +3,7 @@ package mcp
 import (
 	"slices"
 
+	"counterfoil/internal/api"
 	"counterfoil/ledger/receipt"
 )
 
@@ -96,13 +97,9 @@ var searchIn = object(map[string]schema{
 }, "state", "tool", "agent", "runtime", "status", "lifecycle", "kind", "from", "to", "order", "limit", "pageToken")
 
 var searchOut = answerOr(map[string]schema{
-	"treeSize": natural(),
-	"receipts": list(object(map[string]schema{
-		"eventId": eventIDSchema(), "eventType": text(), "attemptId": attemptIDSchema(), "lifecycle": lifecycleSchema(),
-		"revision": {"type": "integer", "minimum": 1}, "status": text(), "tool": identifierSchema(), "agentId": identifierSchema(),
-		"runtimeId": identifierSchema(), "occurredAt": timeSchema(), "leafIndex": natural(), "stage": stageSchema(),
-	})),
-	"attempts":      list(summarySchema()),
+	"treeSize":      natural(),
+	"receipts":      list(describe[foundReceipt](refined())),
+	"attempts":      list(describe[api.AttemptSummary](refined())),
 	"nextPageToken": text(),
 }, "nextPageToken")
 
@@ -125,4 +122,4 @@ var verifyIn = object(map[string]schema{
 	"allowPartial": said(flag(), "Accept attempts of which earlier events are not in the bundle."),
 }, "bundle", "attemptIds", "minSize", "allowPartial")
 
-var verifyOut = answerOr(map[string]schema{"status": statusSchema(), "shortened": flag(), "report": reportSchema()})
+var verifyOut = answerOr(map[string]schema{"status": statusSchema(), "shortened": flag(), "report": describe[receipt.Report](nil)})

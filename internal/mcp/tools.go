@@ -75,7 +75,7 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) *sd
 		s.cfg.Logger.Debug("tool failed", "tool", t.name, "code", e.Code, "reason", e.Reason)
 		return failed(e)
 	}
-	b, err := json.Marshal(answer, json.Deterministic(true))
+	b, err := encode(answer)
 	switch {
 	case err != nil:
 		s.cfg.Logger.Error("answer of a tool cannot be encoded", "tool", t.name, "error", err)
@@ -84,6 +84,12 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) *sd
 		return failed(tooLarge(len(b), "use the HTTP interface or the command line: docs/mcp.md says which"))
 	}
 	return &sdk.CallToolResult{StructuredContent: jsontext.Value(b), Content: []sdk.Content{&sdk.TextContent{Text: string(b)}}}
+}
+
+// encode writes an answer. What a report quotes of a malformed bundle may be cut
+// inside a character.
+func encode(v any) ([]byte, error) {
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // tooLarge refuses to inline an answer; hint says where it is.

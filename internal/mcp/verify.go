@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 
-	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/ledger/receipt"
@@ -52,7 +51,7 @@ func (s *Server) verify(ctx context.Context, _ *sdk.CallToolRequest, args []byte
 // judged fits a report into an answer.
 func judged(r *receipt.Report) (any, error) {
 	out := &verified{Status: r.Status, Report: r}
-	b, err := json.Marshal(out)
+	b, err := encode(out)
 	if err != nil || len(b) <= MaxAnswerBytes {
 		return out, err
 	}

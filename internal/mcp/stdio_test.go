@@ -1,0 +1,122 @@
+package mcp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"counterfoil/internal/client"
+	"counterfoil/internal/mcp"
+)
+
+const (
+	hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+`
+	bareBegin = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"receipt_begin","arguments":{"invocationId":"i","occurredAt":"2026-07-28T00:00:00.000Z","action":{"name":"pay","effectKind":"k","effectMode":"m"}}}}
+`
+)
+
+// lines are the messages on standard output: every line is one, whatever else
+// there is.
+func lines(t *testing.T, out string) (byID map[float64]obj) {
+	t.Helper()
+	byID = map[float64]obj{}
+	for line := range strings.Lines(out) {
+		var m obj
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m["jsonrpc"] != "2.0" || !strings.HasSuffix(line, "\n") {
+			t.Errorf("not a message: %q", line)
+		}
+		if id, ok := m["id"].(float64); ok {
+			byID[id] = m
+		}
+	}
+	return byID
+}
+
+func serve(t *testing.T, c *client.Client, in string) (out, log string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	server := mcp.New(mcp.Config{Ledger: mcp.Remote{Client: c}, Logger: slog.New(slog.NewJSONHandler(&stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err := server.ServeStdio(t.Context(), strings.NewReader(in), &stdout); err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	server.Close()
+	return stdout.String(), stderr.String()
+}
+
+// TestCaseMCPStdout: with debug logs on and the ledger down each line of stdout
+// is JSON-RPC, and errors are tool results.
+func TestCaseMCPStdout(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close() // nobody listens there
+	c, err := client.New(client.Config{Server: "http://" + ln.Addr().String(), Token: "t", Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in strings.Builder
+	in.WriteString(hello + bareBegin + "\n  \r\nnot JSON\n")
+	att := "att_" + strings.Repeat("0", 32)
+	for i, call := range []string{
+		`{"name":"receipt_append","arguments":{"attemptId":"` + att + `","lifecycle":"outcome","sourceEventId":"o","occurredAt":"2026-07-28T00:00:00.000Z","status":"failed"}}`,
+		`{"name":"receipt_get","arguments":{"attemptId":"` + att + `"}}`,
+		`{"name":"receipt_search","arguments":{}}`,
+		`{"name":"bundle_export","arguments":{"attemptIds":["` + att + `"]}}`,
+		`{"name":"receipt_verify","arguments":{"attemptIds":["` + att + `"]}}`,
+	} {
+		b, _ := json.Marshal(obj{"jsonrpc": "2.0", "id": i + 2, "method": "tools/call", "params": json.RawMessage(call)})
+		in.Write(append(b, '\n'))
+	}
+	in.WriteString(`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`) // without a line end
+	out, log := serve(t, c, in.String())
+	byID := lines(t, out)
+	for id := 1.0; id <= 6; id++ {
+		if code := at(byID[id], "result.structuredContent.error.code"); code != mcp.CodeUnreachable || at(byID[id], "result.isError") != true {
+			t.Errorf("call %v: %v", id, byID[id])
+		}
+	}
+	if code := at(byID[7], "error.data.code"); code != mcp.CodeUnreachable {
+		t.Errorf("list: %v", byID[7])
+	}
+	if !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, "tool failed") {
+		t.Errorf("no debug log: %s", log)
+	}
+}
+
+// TestStdioAnswersWhatWasAskedBeforeTheEnd: a client that pipes its calls in
+// gets every answer.
+func TestStdioAnswersWhatWasAskedBeforeTheEnd(t *testing.T) {
+	l := startLedger(t)
+	out, _ := serve(t, l.client(t), hello+bareBegin)
+	if got := lines(t, out)[1]; at(got, "result.structuredContent.created") != true {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestTRS27_LinesAreBoundedOverStdio(t *testing.T) {
+	l := startLedger(t)
+	long := func(id string, size int) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"receipt_begin","arguments":{"privateInput":"` + strings.Repeat("x", size) + "\"}}}\n"
+	}
+	out, _ := serve(t, l.client(t), hello+long("2", 70_000)+long("3", 6<<20)+
+		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"x","arguments":`+strings.Repeat("[", 4096)+"\n"+
+		`{"jsonrpc":"2.0","method":"notifications/x","params":7}`+"\n"+bareBegin)
+	byID := lines(t, out)
+	for id, code := range map[float64]string{2: "too_large", 3: "too_large", 4: "invalid_request"} {
+		if got := at(byID[id], "result.structuredContent.error.code"); got != code {
+			t.Errorf("call %v: %v", id, byID[id])
+		}
+	}
+	if at(byID[1], "result.structuredContent.created") != true {
+		t.Errorf("the session did not go on: %s", out)
+	}
+	if n := strings.Count(out, "\n"); n != 5 {
+		t.Errorf("%d lines: %s", n, out)
+	}
+}

@@ -13,9 +13,9 @@
 //
 // D is the canonical JSON of an object with those of the members name,
 // description, inputSchema and outputSchema that the tool has, P the same with
-// all its other members (title, annotations …). A definition that canonical JSON
+// all its other members (title, annotations …). One of them that canonical JSON
 // cannot carry exactly has lp("counterfoil.tool-raw.v1") ‖ lp(the tool as it
-// passed) for both. The tools of a list are sorted by the bytes of their names;
+// passed) in its place. The tools of a list are sorted by the bytes of their names;
 // a name that stands in a list twice has all its definitions, in their order.
 package contract
 
@@ -83,18 +83,21 @@ var defining = []string{"name", "description", "inputSchema", "outputSchema"}
 func Digest(definitions ...[]byte) (d Digests, value []byte) {
 	defined, presented := sha256.New(), sha256.New()
 	for _, raw := range definitions {
-		def, rest, ok := split(raw)
-		if !ok {
-			part(defined, "counterfoil.tool-raw.v1", raw)
-			part(presented, "counterfoil.tool-raw.v1", raw)
-			value = append(value, raw...)
-			continue
-		}
-		part(defined, "counterfoil.tool.v1", def)
-		part(presented, "counterfoil.tool-presentation.v1", rest)
-		value = append(value, def...)
+		def, rest := split(raw)
+		value = append(value, digestPart(defined, "counterfoil.tool.v1", def, raw)...)
+		digestPart(presented, "counterfoil.tool-presentation.v1", rest, raw)
 	}
 	return Digests{text(defined), text(presented)}, value
+}
+
+// digestPart adds one part of a tool, nil if it has no canonical form, and
+// returns what was added.
+func digestPart(h hash.Hash, label string, canonical, raw []byte) []byte {
+	if canonical == nil {
+		label, canonical = "counterfoil.tool-raw.v1", raw
+	}
+	part(h, label, canonical)
+	return canonical
 }
 
 // DigestList digests a list by the definition digests of its tools.
@@ -107,8 +110,9 @@ func DigestList(definitions map[string]string) string {
 	return text(h)
 }
 
-// split returns the canonical forms of what defines a tool and of the rest.
-func split(raw []byte) (def, rest []byte, ok bool) {
+// split returns the canonical forms of what defines a tool and of the rest, nil
+// for what has none.
+func split(raw []byte) (def, rest []byte) {
 	var d, r []byte
 	err := jsonrpc.Members(raw, func(name string, value []byte) error {
 		to := &r
@@ -123,16 +127,19 @@ func split(raw []byte) (def, rest []byte, ok bool) {
 		return nil
 	})
 	if err != nil {
-		return nil, nil, false
+		return nil, nil
 	}
-	def, errD := canonical(d)
-	rest, errR := canonical(r)
-	return def, rest, errD == nil && errR == nil
+	return canonical(d), canonical(r)
 }
 
-func canonical(members []byte) ([]byte, error) {
+// canonical makes an object of members, each with a comma before it.
+func canonical(members []byte) []byte {
 	object := append([]byte{'{'}, members[min(1, len(members)):]...)
-	return canon.Private.Canonical(append(object, '}'))
+	c, err := canon.Private.Canonical(append(object, '}'))
+	if err != nil {
+		return nil
+	}
+	return c
 }
 
 func part(h hash.Hash, label string, value []byte) {

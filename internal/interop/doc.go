@@ -6,7 +6,7 @@
 //	kit_test.go       programs: built once, started, stopped
 //	ledger_test.go    a running ledger with many leaves
 //	tiles_test.go     Tessera, x/mod and torchwood read our log
-//	list_test.go      the log list, and a tree that others grow
+//	note_test.go      keys, a log in memory, requests, verification by others
 //	protocol_test.go  one table of requests to three witnesses
 //	quorum_test.go    three witnesses of three makers cosign our log
 //	feed_test.go      the load test and the feeder of others, against our witness

@@ -58,8 +58,14 @@ type Config struct {
 	Each   func(Finding) error
 	Logger *slog.Logger // nil discards
 
-	// given is the checkpoint to audit under, in place of the newest one.
-	given *Checkpoint
+	// given is the checkpoint to audit under, in place of the newest one; foldOnly
+	// leaves out the state file, since the fold remembers too.
+	given    *Checkpoint
+	foldOnly bool
+	// batch, if set, is how many rows end a batch of the fold; committed is called
+	// after each. They are for tests.
+	batch     int
+	committed func()
 }
 
 // Progress is how far an audit is.
@@ -78,13 +84,7 @@ var errDone = errors.New("the audit ends here")
 // The error is why something could not be judged: trouble with the source, the
 // state, the disk, or ctx; the report then says what was found before.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	r := &run{cfg: cfg, report: newReport(cfg.Trust)}
-	if r.cfg.Logger == nil {
-		r.cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if r.cfg.Workers <= 0 {
-		r.cfg.Workers = runtime.GOMAXPROCS(0)
-	}
+	r := newRun(cfg)
 	err := r.open()
 	if err == nil {
 		err = r.audit(ctx)
@@ -100,6 +100,16 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	r.report.conclude(err, cfg.AllowParked)
 	return r.report, err
+}
+
+func newRun(cfg Config) *run {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Workers <= 0 {
+		cfg.Workers = runtime.GOMAXPROCS(0)
+	}
+	return &run{cfg: cfg, report: newReport(cfg.Trust)}
 }
 
 // run is one audit.
@@ -129,8 +139,10 @@ func (r *run) open() error {
 	dir := ""
 	if cfg.State != "" {
 		var err error
-		if r.memory, err = readMemory(cfg.State, cfg.Trust.Log); err != nil {
-			return err
+		if !cfg.foldOnly {
+			if r.memory, err = readMemory(cfg.State, cfg.Trust.Log); err != nil {
+				return err
+			}
 		}
 		dir = cfg.State + ".fold"
 	} else {
@@ -324,6 +336,9 @@ func (r *run) start(ctx context.Context) (uint64, error) {
 	if r.fold, err = newFold(r.store, r.now.Origin, tenant, r.cfg.From, edge); err != nil {
 		return 0, err
 	}
+	if r.cfg.batch > 0 {
+		r.fold.most = r.cfg.batch
+	}
 	if r.fold.pos.Size > r.now.Size {
 		return 0, fmt.Errorf("%w: it is at leaf %d of a tree of %d", errStoreDamaged, r.fold.pos.Size, r.now.Size)
 	}
@@ -366,7 +381,7 @@ func (r *run) end(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.cfg.State == "" {
+	if r.cfg.State == "" || r.cfg.foldOnly {
 		return nil
 	}
 	if err := r.store.sync(); err != nil {

@@ -21,6 +21,7 @@ type fold struct {
 	pos      position // as of the newest leaf that was folded, committed or not
 	rng      *compact.Range
 	attempts *attempts
+	most     int // rows of a batch
 	rows     int // in the transaction, attempts aside
 	bytes    int
 	// stopped: the leaf at pos.Size is damaged or not proven. Leaves after it are
@@ -31,7 +32,7 @@ type fold struct {
 // newFold goes on at the position of the store, or starts at a leaf; edge is the
 // compact range before that leaf.
 func newFold(s *store, origin, tenant string, from uint64, edge []tiles.Hash) (*fold, error) {
-	f := &fold{store: s, origin: origin, attempts: newAttempts(s)}
+	f := &fold{store: s, origin: origin, attempts: newAttempts(s), most: maxBatchRows / 2}
 	p, err := s.position()
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (f *fold) leaf(l *leaf) error {
 
 // full reports whether the transaction should be committed.
 func (f *fold) full() bool {
-	return f.rows+len(f.attempts.dirty) >= maxBatchRows/2 || f.bytes+f.attempts.dirtyWeight >= maxBatchBytes/2
+	return f.rows+len(f.attempts.dirty) >= f.most || f.bytes+f.attempts.dirtyWeight >= maxBatchBytes/2
 }
 
 // commit stores everything that was folded. From here on a kill goes on behind it.

@@ -23,6 +23,7 @@ import (
 	"counterfoil/ledger/trust"
 	"counterfoil/projections/leaftest"
 	"counterfoil/witness/audit"
+	"counterfoil/witness/rule"
 )
 
 // ledgerLog is a log that the real engine writes.
@@ -251,4 +252,50 @@ func files(t testing.TB, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// copy is the stored log in a directory of its own, without its engine.
+func (l *ledgerLog) copy() *ledgerLog {
+	l.t.Helper()
+	dir := filepath.Join(tempDir(l.t), "log")
+	if err := os.CopyFS(dir, os.DirFS(l.dir)); err != nil {
+		l.t.Fatal(err)
+	}
+	return &ledgerLog{t: l.t, dir: dir, skey: l.skey, vkey: l.vkey}
+}
+
+// witness is a key that cosigns.
+type witness struct {
+	key  trust.VerifierKey
+	priv ed25519.PrivateKey
+}
+
+func newWitness(t testing.TB, name string) witness {
+	t.Helper()
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := trust.NewVerifierKey(name, trust.TypeCosignature, pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return witness{k, priv}
+}
+
+// cosign adds a cosignature to the log's checkpoint.
+func (w witness) cosign(t testing.TB, l *ledgerLog, at uint64) {
+	t.Helper()
+	change(t, l.file(tiles.Path{Kind: tiles.Checkpoint}), func(b []byte) []byte {
+		n, err := trust.ParseNote(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := rule.Cosignature(w.key, at, n.Text, ed25519.Sign(w.priv, rule.CosignatureMessage(at, n.Text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Signatures = append(n.Signatures, line)
+		return n.Append(nil)
+	})
 }

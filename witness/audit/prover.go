@@ -153,8 +153,8 @@ func (p *prover) read(ctx context.Context, path tiles.Path) ([]tiles.Hash, error
 	return splitTile(data, got, path.Width)
 }
 
-// fromBelow computes a tile from what is served one level below it; nil if that
-// is not there.
+// fromBelow computes a tile from what is served one level below it, or further
+// below where that is not there; nil if nothing is.
 func (p *prover) fromBelow(ctx context.Context, level int, index uint64, w int) ([]tiles.Hash, error) {
 	if level == 0 {
 		data, got, err := readPath(ctx, p.src, tiles.EntriesPath(index, w))
@@ -173,9 +173,13 @@ func (p *prover) fromBelow(ctx context.Context, level int, index uint64, w int) 
 	}
 	out := make([]tiles.Hash, w)
 	for i := range out {
-		below, err := p.read(ctx, tiles.TilePath(level-1, index*tiles.Width+uint64(i), tiles.Width))
-		if err != nil {
-			return nil, unlessWrong(err)
+		at := index*tiles.Width + uint64(i)
+		below, err := p.read(ctx, tiles.TilePath(level-1, at, tiles.Width))
+		if wrongTile(err) {
+			below, err = p.fromBelow(ctx, level-1, at, tiles.Width)
+		}
+		if err != nil || below == nil {
+			return nil, err
 		}
 		out[i] = subtree(below)
 	}

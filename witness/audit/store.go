@@ -20,15 +20,15 @@ import (
 
 // Sizes of the fold's database, in bytes.
 const (
-	memTable   = 16 << 20
-	indexCache = 32 << 20
+	memTable   = 8 << 20
+	indexCache = 16 << 20
 	// minFree is left free: Badger writes through memory maps, so a full disk
 	// would kill the process.
 	minFree = 64 << 20
 	// A batch ends at these; one leaf more (an attempt row of 140 KiB) still
 	// fits into a transaction, which takes 15 % of a memtable.
-	maxBatchRows  = 12000
-	maxBatchBytes = 1536 << 10
+	maxBatchRows  = 8000
+	maxBatchBytes = 1400 << 10
 )
 
 // The namespaces of rows.
@@ -129,6 +129,12 @@ func (s *store) open() (err error) {
 	}
 	s.txn = s.db.NewTransaction(true)
 	return nil
+}
+
+// reset forgets changes that were not committed.
+func (s *store) reset() {
+	s.txn.Discard()
+	s.txn = s.db.NewTransaction(true)
 }
 
 // startOver deletes all rows: the fold is derived from the log.

@@ -33,18 +33,15 @@ func (r *run) walk(ctx context.Context, from uint64) error {
 				return
 			}
 			u := r.plan(ctx, index)
-			if u.err != nil {
+			queue <- u        // never blocks: it is as long as there are slots
+			if u.err != nil { // u belongs to others from here on, unless it failed
 				close(u.done)
-			} else {
-				wg.Go(func() {
-					defer close(u.done)
-					u.err = r.work(ctx, u, cpu)
-				})
-			}
-			queue <- u // never blocks: it is as long as there are slots
-			if u.err != nil {
 				return
 			}
+			wg.Go(func() {
+				defer close(u.done)
+				u.err = r.work(ctx, u, cpu)
+			})
 		}
 	})
 	r.copied = true
@@ -166,7 +163,13 @@ func (r *run) alone(l *leaf) {
 }
 
 // commit stores the fold as far as it goes.
-func (r *run) commit() error { return r.fold.commit(r.now.Signed) }
+func (r *run) commit() error {
+	err := r.fold.commit(r.now.Signed)
+	if err == nil && r.cfg.committed != nil {
+		r.cfg.committed()
+	}
+	return err
+}
 
 func (r *run) tell(u *unit, from uint64) {
 	if r.cfg.Progress == nil {

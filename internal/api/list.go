@@ -45,6 +45,7 @@ type AttemptSummary struct {
 	AgentID        string        `json:"agentId"`
 	RuntimeID      string        `json:"runtimeId"`
 	OccurredAt     string        `json:"occurredAt"`
+	CapturedAt     string        `json:"capturedAt"` // of the attempt event: what an age is counted from
 	FirstIndex     uint64        `json:"firstIndex"`
 	LastIndex      uint64        `json:"lastIndex"`
 }
@@ -174,6 +175,7 @@ func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) 
 			AttemptID: a.ID, State: a.State, Outcome: a.Outcome, Reconciliation: a.Reconciliation, Reversal: a.Reversal, Review: a.Review,
 			InDoubt: a.InDoubt, Corrected: a.Corrected, Revision: a.Revision, Subject: event.Subject{Kind: a.First.Kind, ID: a.First.Subject},
 			Tool: a.First.Tool, AgentID: a.First.Agent, RuntimeID: a.First.Runtime, OccurredAt: event.FormatTime(a.First.OccurredAt),
+			CapturedAt: event.FormatTime(a.First.CapturedAt),
 			FirstIndex: a.FirstIndex(), LastIndex: a.LastIndex(),
 		})
 	}

@@ -115,6 +115,7 @@ type AttemptSummary struct {
 	AgentID    string  `json:"agentId"`
 	RuntimeID  string  `json:"runtimeId"`
 	OccurredAt string  `json:"occurredAt"` // of the attempt
+	CapturedAt string  `json:"capturedAt"` // of the attempt, by the ledger's clock
 	FirstIndex uint64  `json:"firstIndex"` // leaf of its first event
 	LastIndex  uint64  `json:"lastIndex"`
 }

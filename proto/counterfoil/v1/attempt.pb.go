@@ -223,7 +223,9 @@ type AttemptSummary struct {
 	// Leaf index of the attempt's first event.
 	FirstIndex uint64 `protobuf:"varint,15,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"`
 	// Leaf index of its newest event.
-	LastIndex     uint64 `protobuf:"varint,16,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	LastIndex uint64 `protobuf:"varint,16,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// Of the first event, by the ledger's clock: what an age is counted from.
+	CapturedAt    string `protobuf:"bytes,17,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +372,13 @@ func (x *AttemptSummary) GetLastIndex() uint64 {
 	return 0
 }
 
+func (x *AttemptSummary) GetCapturedAt() string {
+	if x != nil {
+		return x.CapturedAt
+	}
+	return ""
+}
+
 var File_counterfoil_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_attempt_proto_rawDesc = "" +
@@ -393,7 +402,7 @@ const file_counterfoil_v1_attempt_proto_rawDesc = "" +
 	"\x06source\x18\r \x01(\v2\x1d.counterfoil.v1.ReceiptSourceR\x06source\x12\x14\n" +
 	"\x05stage\x18\x0e \x01(\tR\x05stage\x12\x1b\n" +
 	"\ttree_size\x18\x0f \x01(\x04R\btreeSize\x123\n" +
-	"\breceipts\x18\x10 \x03(\v2\x17.counterfoil.v1.ReceiptR\breceipts\"\xf2\x03\n" +
+	"\breceipts\x18\x10 \x03(\v2\x17.counterfoil.v1.ReceiptR\breceipts\"\x93\x04\n" +
 	"\x0eAttemptSummary\x12\x1d\n" +
 	"\n" +
 	"attempt_id\x18\x01 \x01(\tR\tattemptId\x12\x14\n" +
@@ -416,7 +425,9 @@ const file_counterfoil_v1_attempt_proto_rawDesc = "" +
 	"\vfirst_index\x18\x0f \x01(\x04R\n" +
 	"firstIndex\x12\x1d\n" +
 	"\n" +
-	"last_index\x18\x10 \x01(\x04R\tlastIndexB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
+	"last_index\x18\x10 \x01(\x04R\tlastIndex\x12\x1f\n" +
+	"\vcaptured_at\x18\x11 \x01(\tR\n" +
+	"capturedAtB0Z.counterfoil/proto/counterfoil/v1;counterfoilv1b\x06proto3"
 
 var (
 	file_counterfoil_v1_attempt_proto_rawDescOnce sync.Once

@@ -74,7 +74,6 @@ func (f *Follower) look(ctx context.Context) (moved bool, err error) {
 	// The same tree as before: only cosignatures can be new.
 	same := f.seen != nil && bytes.Equal(raw, f.seen.note)
 	if same && f.seen == f.good && f.anchored {
-		f.tries = 0
 		return false, nil
 	}
 	c, tally, err := f.judge(raw)
@@ -92,7 +91,6 @@ func (f *Follower) look(ctx context.Context) (moved bool, err error) {
 		if larger {
 			return false, &QuorumError{Size: c.cp.Size, Lacking: tally.String()}
 		}
-		f.tries = 0
 		return false, nil
 	}
 	if f.good == nil {
@@ -104,7 +102,6 @@ func (f *Follower) look(ctx context.Context) (moved bool, err error) {
 	} else if moved, err = f.anchor(ctx); err != nil {
 		return false, err
 	}
-	f.tries = 0
 	if moved {
 		f.eager()
 	}

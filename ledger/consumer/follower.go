@@ -88,6 +88,7 @@ func (f *Follower) step(ctx context.Context) (*Batch, error) {
 	if err != nil || moved {
 		return nil, err
 	}
+	f.tries = 0
 	return nil, f.idle(ctx)
 }
 

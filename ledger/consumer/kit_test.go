@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -198,19 +199,20 @@ func (id identity) signed(t testing.TB, cp trust.Checkpoint) []byte {
 
 // witness is a cosigner.
 type witness struct {
-	key    trust.VerifierKey
-	signer note.Signer
+	key     trust.VerifierKey
+	signer  note.Signer
+	private ed25519.PrivateKey
 }
 
 func newWitness(t testing.TB, name string) witness {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(rand.Reader, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := must(trust.ParseVerifierKey(vkey))(t)
-	key := must(trust.NewVerifierKey(name, trust.TypeCosignature, plain.Public))(t)
-	return witness{key, must(cosign.NewSignerForCosignatureV1(skey))(t)}
+	seed := sha256.Sum256([]byte(name))
+	private := ed25519.NewKeyFromSeed(seed[:])
+	public := private.Public().(ed25519.PublicKey)
+	plain := must(trust.NewVerifierKey(name, trust.TypeEd25519, public))(t)
+	key := must(trust.NewVerifierKey(name, trust.TypeCosignature, public))(t)
+	skey := fmt.Sprintf("PRIVATE+KEY+%s+%08x+%s", name, plain.ID, base64.StdEncoding.EncodeToString(append([]byte{1}, seed[:]...)))
+	return witness{key, must(cosign.NewSignerForCosignatureV1(skey))(t), private}
 }
 
 // cosigned adds the cosignatures of witnesses to a note.
@@ -233,10 +235,9 @@ func records(prefix string, n int) [][]byte {
 	return leaves
 }
 
-// collect reads until the end, and demands that nothing is wrong.
+// collect reads to the end, and demands that nothing is wrong.
 func collect(t testing.TB, cfg consumer.Config) []consumer.Event {
 	t.Helper()
-	cfg.Stop = true
 	events, err := collectErr(t, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +247,7 @@ func collect(t testing.TB, cfg consumer.Config) []consumer.Event {
 
 func collectErr(t testing.TB, cfg consumer.Config) (events []consumer.Event, err error) {
 	t.Helper()
+	cfg.Stop = true
 	if cfg.Pause == nil {
 		cfg.Pause = noPause
 	}
@@ -281,10 +283,11 @@ func same(t testing.TB, events []consumer.Event, leaves [][]byte, from int) {
 	}
 }
 
-func discard(t testing.TB, resp *http.Response) {
+// timeless adds a cosignature with time 0 to a note.
+func timeless(t testing.TB, raw []byte, w witness) []byte {
 	t.Helper()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Error(err)
-	}
-	_ = resp.Body.Close()
+	n := must(trust.ParseNote(raw))(t)
+	sig := append(make([]byte, 8), ed25519.Sign(w.private, []byte("cosignature/v1\ntime 0\n"+n.Text))...)
+	n.Signatures = append(n.Signatures, trust.NoteSignature{Name: w.key.Name, ID: w.key.ID, Sig: sig})
+	return n.Append(nil)
 }

@@ -25,6 +25,7 @@ const drainLimit = 20 * time.Second
 
 type serveFlags struct {
 	listen, state, guard, logs, level string
+	audit                             string
 	keyFiles                          []string
 	allowRemote                       bool
 }
@@ -51,6 +52,10 @@ prints one JSON line {"listening","name","vkey","vkeys"}. Logs are JSON lines on
 The log list has the format logs/v0. Its logs are added to the state; none is ever
 changed or removed by a list. SIGHUP reads it again.
 
+With --audit, a checkpoint is cosigned only if every leaf of its tree was read from the
+log's tiles and is what an auditor accepts; a log without a line in the file is not
+cosigned. The answer is 503 until that is known, and 403 if a leaf does not pass.
+
 With two key files, one of each type, every checkpoint is cosigned with both. The state
 belongs to the first.
 
@@ -76,6 +81,7 @@ restore the state from a backup. The start refuses what it can notice of that.`,
 	fs.StringVar(&f.state, "state", "", "state directory; made at first start")
 	fs.StringVar(&f.guard, "guard", "", "directory of the high-water mark, best on another disk (default: guard in the state directory)")
 	fs.StringVar(&f.logs, "logs", "", "list of the logs to cosign, logs/v0")
+	fs.StringVar(&f.audit, "audit", "", "cosign only what an audit passes: a file of lines ORIGIN LOG_URL TRUST_FILE [allow-parked N]")
 	fs.BoolVar(&f.allowRemote, "allow-remote", false, "admit an address that is not loopback, behind something that encrypts")
 	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 	require(cmd, "key-file", "state", "logs")
@@ -113,11 +119,16 @@ func (p *program) serve(ctx context.Context, f serveFlags, log *slog.Logger) (er
 	if err := importList(store, f.logs, list, log); err != nil {
 		return err
 	}
+	gate, err := openGate(f, store.Origins(), log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, gate.close()) }()
 	ln, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w (hint: --listen 127.0.0.1:0 for any free port)", err)
 	}
-	handler := server.New(server.Config{Store: store, Key: key, More: keys[1:], Now: time.Now, Logger: log})
+	handler := server.New(server.Config{Store: store, Key: key, More: keys[1:], Audit: gate.hook(), Now: time.Now, Logger: log})
 	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ended := make(chan error, 1)

@@ -33,6 +33,9 @@ type Config struct {
 	// More are keys of other types that cosign beside it, each with a line of
 	// its own; all of one time.
 	More []*Key
+	// Audit, if set, is asked about every signed checkpoint that could be cosigned,
+	// beside others; nil lets it through. It bounds its own time.
+	Audit func(ctx context.Context, origin string, note []byte) *Objection
 	// Now gives the time of cosignatures and of limits.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -140,12 +143,16 @@ func (s *Server) decide(ctx context.Context, body []byte) answer {
 		a.retry = wait
 		return s.refused(a, origin)
 	}
+	objection := s.audit(ctx, origin, req)
 	var cosigned []trust.NoteSignature
 	var before state.Latest
 	err = s.cfg.Store.Update(ctx, origin, func(now state.Latest) (after state.Latest, err error) {
 		before = now
 		if refusal := rule.Advance(rule.State{Size: now.Checkpoint.Size, Root: now.Checkpoint.Root}, req); refusal != nil {
 			return after, refusal
+		}
+		if objection != nil {
+			return after, objection
 		}
 		// A clock that went back must not make the larger tree the earlier one.
 		timestamp := max(uint64(max(s.cfg.Now().Unix(), 1)), now.Timestamp)
@@ -172,6 +179,8 @@ func (s *Server) decide(ctx context.Context, body []byte) answer {
 			return s.refused(answer{status: rule.StatusConflict, contentType: SizeType, body: strconv.FormatUint(refusal.Size, 10) + "\n"}, origin)
 		}
 		return s.refused(plainly(refusal.Status, "%s", refusal.Detail), origin)
+	case errors.As(err, &objection):
+		return s.refused(objection.answer(), origin)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return plainly(http.StatusServiceUnavailable, "the request ended before its turn")
 	case errors.Is(err, state.ErrStopped):

@@ -75,6 +75,7 @@ func (l *Ledger) gauges() telemetry.Gauges {
 		Parked:        func() float64 { return float64(l.views.parked()) },
 		Witnesses:     l.witnessMetrics,
 		FreeBytes:     func() float64 { return float64(l.disk.free.Load()) },
+		Attempts:      l.unfinished,
 		PublishedAge:  func() float64 { return l.cfg.Now().Sub(l.pub.At()).Seconds() },
 		Ready: func() float64 {
 			if l.Status(context.Background()).Ready {

@@ -30,7 +30,10 @@ type Gauges struct {
 	FreeBytes     func() float64
 	Ready         func() float64
 	PublishedAge  func() float64
-	Witnesses     func() *Witnesses // nil without a witness policy
+	// Attempts counts the attempts in a state, and tells how many seconds ago the
+	// oldest of them was begun; 0 without any.
+	Attempts  func(state string) (count, oldest float64)
+	Witnesses func() *Witnesses // nil without a witness policy
 }
 
 // buckets cover 0.5 ms to 16 s.
@@ -64,7 +67,34 @@ func New(g Gauges) *Metrics {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.read))
 	}
 	m.reg.MustRegister(witnesses{g.Witnesses})
+	m.reg.MustRegister(&waiting{read: g.Attempts})
 	return m
+}
+
+// waiting are the attempts that nobody knows the end of. Both figures of a state
+// are read at once.
+type waiting struct {
+	read func(state string) (count, oldest float64)
+}
+
+var (
+	waitingCount = prometheus.NewDesc("counterfoil_attempts", "Attempts whose end is not known, by state: open is without an outcome, unknown is with one that says so.", []string{"state"}, nil)
+	waitingAge   = prometheus.NewDesc("counterfoil_oldest_attempt_age_seconds", "Age of the oldest attempt in a state, by the ledger's clock; 0 without any.", []string{"state"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (w *waiting) Describe(out chan<- *prometheus.Desc) {
+	out <- waitingCount
+	out <- waitingAge
+}
+
+// Collect implements prometheus.Collector.
+func (w *waiting) Collect(out chan<- prometheus.Metric) {
+	for _, state := range []string{"open", "unknown"} {
+		count, oldest := w.read(state)
+		out <- prometheus.MustNewConstMetric(waitingCount, prometheus.GaugeValue, count, state)
+		out <- prometheus.MustNewConstMetric(waitingAge, prometheus.GaugeValue, oldest, state)
+	}
 }
 
 // Handler serves the metrics.

@@ -61,7 +61,7 @@ func TestCLM05_AuditClaimsWitnessesOnlyWhereAskedFor(t *testing.T) {
 }
 
 // Every history that the generator makes is judged as its plain model says.
-func TestLOG16_EveryLeafIsJudgedLikeThePlainModel(t *testing.T) {
+func TestLOG11_EveryLeafIsJudgedLikeThePlainModel(t *testing.T) {
 	for seed := range uint64(3) {
 		leaves := leaftest.History(seed, 1000)
 		m := leaftest.Fold(leaves)
@@ -100,7 +100,7 @@ func TestLOG16_EveryLeafIsJudgedLikeThePlainModel(t *testing.T) {
 	}
 }
 
-func TestLOG16_LeavesThatDoNotCountAreNamed(t *testing.T) {
+func TestLOG11_LeavesThatDoNotCountAreNamed(t *testing.T) {
 	first := story(4)
 	begin := leaftest.Begin("call-0", nil)
 	with := func(extra ...[]byte) *ledgerLog { return newLog(t).add(append(first[:4:4], extra...)...) }

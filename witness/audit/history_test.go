@@ -99,7 +99,7 @@ func TestLOG11_ForksAndRewritesBetweenVisitsAreCaught(t *testing.T) {
 	}
 }
 
-func TestLOG16_StateGoesOnWhereItWas(t *testing.T) {
+func TestLOG11_StateGoesOnWhereItWas(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	with := func(c *audit.Config) { c.State = state }
 	leaves := leaftest.History(7, 3000)

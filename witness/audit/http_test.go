@@ -41,7 +41,7 @@ func from(t *testing.T, url string, timeout time.Duration) func(*audit.Config) {
 	return func(c *audit.Config) { c.Source = src }
 }
 
-func TestLOG16_AuditOverHTTP(t *testing.T) {
+func TestLOG11_AuditOverHTTP(t *testing.T) {
 	l := newLog(t).add(story(3000)...)
 	verified(t, l.config(serve(t, l, nil)))
 }

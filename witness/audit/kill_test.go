@@ -46,7 +46,7 @@ func child(dir string) {
 }
 
 // A kill at any batch neither skips a leaf nor counts one twice.
-func TestLOG16_KilledAtEveryBatchGoesOn(t *testing.T) {
+func TestLOG11_KilledAtEveryBatchGoesOn(t *testing.T) {
 	leaves := leaftest.History(11, 1200)
 	m := leaftest.Fold(leaves)
 	l := newLog(t).add(leaves...)

@@ -34,7 +34,7 @@ func same(t *testing.T, l *ledgerLog, mirror string) {
 	}
 }
 
-func TestLOG16_MirrorCanBeServedAsTilesAgain(t *testing.T) {
+func TestLOG11_MirrorCanBeServedAsTilesAgain(t *testing.T) {
 	mirror := filepath.Join(t.TempDir(), "a", "mirror")
 	with := func(c *audit.Config) { c.Mirror = mirror }
 	leaves := story(2000)

@@ -43,8 +43,9 @@ const (
 	classUnproven  = "422" // or a 409 without a size: another root
 	classLimited   = "429"
 	classServer    = "5xx"
-	classAhead     = "ahead" // a larger size than the newest that we published
-	classLocal     = "local" // the log could not make the proof
+	classAhead     = "ahead"  // a larger size than the newest that we published
+	classBehind    = "behind" // it has a checkpoint of ours that the log has to grow to first
+	classLocal     = "local"  // the log could not make the proof
 
 	classAgain = "" // no failure: another checkpoint is to be chosen
 )

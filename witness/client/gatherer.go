@@ -321,8 +321,11 @@ func (g *Gatherer) write() bool {
 }
 
 // AskedOnce waits until every witness has answered, or failed, once; at most
-// until ctx ends.
+// until ctx ends. A log that is stopped asks nobody.
 func (g *Gatherer) AskedOnce(ctx context.Context) {
+	if g.Stopped() != nil {
+		return
+	}
 	for _, w := range g.witnesses {
 		if w.policy.URL == "" {
 			continue

@@ -208,9 +208,9 @@ func (g *Gatherer) judge(ctx context.Context, w *witness, i *Incident, theirs *s
 	g.mu.Unlock()
 	switch {
 	case fit == Behind:
-		return failed(class, "it has our checkpoint of size %d; the log is not there yet, and signs nothing before it has grown to it", theirs.cp.Size)
+		return failed(classBehind, "it has our checkpoint of size %d; the log is not there yet, and signs nothing before it has grown to it", theirs.cp.Size)
 	case fit == Holds && i.Kind == KindAhead && theirs.cp.Size > published:
-		return failed(class, "it has our checkpoint of size %d, which the log holds and has not published again yet", theirs.cp.Size)
+		return failed(classBehind, "it has our checkpoint of size %d, which the log holds and has not published again yet", theirs.cp.Size)
 	case fit == Holds:
 		i.Verdict, i.Detail = VerdictUnproven, joined(i.Detail, fmt.Sprintf("the checkpoint that it shows has size %d and is in the log", theirs.cp.Size))
 	case fit == SetBack:

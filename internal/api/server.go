@@ -60,6 +60,7 @@ type Ledger interface {
 	Trust() []byte
 	Status(ctx context.Context) Status
 	KeyAdmin
+	BackupSource
 }
 
 // Config holds what a server is made of.
@@ -147,6 +148,7 @@ func New(cfg Config) *Server {
 		"POST /v1/keys/rotate":                  s.rotateKey,
 		"POST /v1/keys/{keyId}/status":          s.setKeyStatus,
 		"GET /v1/status":                        s.status,
+		"POST /v1/backup":                       s.backup,
 		"GET /healthz":                          s.healthz,
 		"GET /readyz":                           s.readyz,
 		"GET /log/":                             s.log,
@@ -179,6 +181,7 @@ var parameters = map[string][]string{
 	"GET /v1/keys":                          {},
 	"POST /v1/keys":                         {},
 	"POST /v1/keys/rotate":                  {},
+	"POST /v1/backup":                       {},
 	"POST /v1/keys/{keyId}/status":          {},
 }
 

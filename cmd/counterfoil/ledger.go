@@ -22,7 +22,7 @@ func config(cfg cli.ServeConfig) app.Config {
 		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,
 		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
 		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
-		WitnessPolicy: cfg.WitnessPolicy, RecosignEvery: cfg.RecosignEvery,
+		WitnessPolicy: cfg.WitnessPolicy, CosignEvery: cfg.CosignEvery, RecosignEvery: cfg.RecosignEvery,
 		MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,
 		Version: cli.Version(), Logger: cfg.Logger, Random: rand.Reader, Now: time.Now,
 	}

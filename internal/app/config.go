@@ -70,6 +70,9 @@ type Config struct {
 	// asked to cosign checkpoints, and how many make a receipt witnessed. Empty
 	// asks none.
 	WitnessPolicy string
+	// CosignEvery is the shortest time between two requests to one witness; by
+	// default one follows the other as soon as there is a newer checkpoint.
+	CosignEvery time.Duration
 	// RecosignEvery is how old a witness's cosignature of an unchanged log gets
 	// before a new one is asked for; default 1 h.
 	RecosignEvery time.Duration
@@ -140,6 +143,9 @@ func (c *Config) validate() error {
 	}
 	if c.RecosignEvery < 0 || c.RecosignEvery > 0 && c.RecosignEvery < minRecosign {
 		errs = append(errs, fmt.Errorf("recosign every %s: want at least %s", c.RecosignEvery, minRecosign))
+	}
+	if c.CosignEvery < 0 {
+		errs = append(errs, fmt.Errorf("cosign every %s: want a time", c.CosignEvery))
 	}
 	if c.PublishEvery == 0 {
 		c.PublishEvery = 50 * time.Millisecond

@@ -47,7 +47,7 @@ func (l *Ledger) openWitnesses(ctx context.Context) error {
 		return err
 	}
 	g, err := client.Open(ctx, client.Config{
-		Policy: policy, Log: l.event.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery,
+		Policy: policy, Log: l.event.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery, AskEvery: l.cfg.CosignEvery,
 		UserAgent: "counterfoil/" + l.cfg.Version, Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log,
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ type ServeConfig struct {
 	SignerEnv                 []string      // its environment, NAME=value
 	SignerLimit               time.Duration // bounds one signature
 	WitnessPolicy             string        // tlog-policy file
+	CosignEvery               time.Duration // shortest time between two requests to one witness
 	RecosignEvery             time.Duration // age at which an unchanged checkpoint is cosigned again
 	MCPTrust                  string        // trust file that /mcp judges by
 	ExternalURL               string        // base URL that clients know the API by
@@ -98,6 +99,7 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringArrayVar(&signerEnv, "signer-env", nil, "NAME of a variable that the helper may see; may be repeated. It sees no other")
 	f.DurationVar(&cfg.SignerLimit, "signer-limit", 5*time.Second, "how long one signature of the helper may take")
 	f.StringVar(&cfg.WitnessPolicy, "witness-policy", "", "tlog-policy file: the witnesses that are asked to cosign checkpoints, and their quorum")
+	f.DurationVar(&cfg.CosignEvery, "cosign-every", 0, "shortest time between two requests to one witness (default: as often as checkpoints are published)")
 	f.DurationVar(&cfg.RecosignEvery, "recosign-every", 0, "age at which witnesses cosign an unchanged checkpoint again (default 1h)")
 	f.StringVar(&cfg.MCPTrust, "mcp-trust", "", "trust file by which /mcp verifies; without one it judges nothing")
 	f.StringVar(&cfg.ExternalURL, "external-url", "", "base URL that clients know the API by, like https://ledger.example (default: the Host header)")

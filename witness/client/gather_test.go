@@ -420,3 +420,34 @@ func TestNothingIsWitnessedBeforeItIsStored(t *testing.T) {
 		}
 	})
 }
+
+// Witnesses that grant few requests are asked no more often than they are meant
+// to be, and still meet on one tree.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog(t, origin, 1300, 1300, "")
+		a, b := newWitness(t, "A", l), newWitness(t, "B", l)
+		defer a.store.Close()
+		defer b.store.Close()
+		b.misbehave(b.later(300 * time.Millisecond))
+		k := gather(t, t.TempDir(), l, 2, a, b)
+		k.cfg.AskEvery = 2 * time.Second
+		k.offer(1)
+		k.start()
+		defer k.stop()
+		behind := time.Duration(0)
+		for size := uint64(2); size <= 1200; size++ { // one minute
+			time.Sleep(50 * time.Millisecond)
+			k.offer(size)
+			if size > 600 {
+				behind = max(behind, time.Duration(size-k.Status().Witnessed)*50*time.Millisecond)
+			}
+		}
+		if n := len(a.asked()); n < 29 || n > 31 {
+			t.Errorf("A was asked %d times within a minute", n)
+		}
+		if behind > 5*time.Second {
+			t.Errorf("what is witnessed was up to %s behind", behind)
+		}
+	})
+}

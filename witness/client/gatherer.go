@@ -61,6 +61,9 @@ type Config struct {
 	// RecosignEvery is how old a witness's cosignature gets before it is asked
 	// for a new one of the same checkpoint. Default: DefaultRecosignEvery.
 	RecosignEvery time.Duration
+	// AskEvery is the shortest time between the beginnings of two requests to one
+	// witness that both succeed. Default: none.
+	AskEvery time.Duration
 	// RequestLimit bounds one request. Default: DefaultRequestLimit.
 	RequestLimit time.Duration
 	// Transport carries the requests. Default: one with TLS and keep-alive.
@@ -91,7 +94,7 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("the URL of witness %s in the policy: %w", w.Name, err))
 		}
 	}
-	for name, d := range map[string]*time.Duration{"recosignEvery": &c.RecosignEvery, "requestLimit": &c.RequestLimit} {
+	for name, d := range map[string]*time.Duration{"recosignEvery": &c.RecosignEvery, "askEvery": &c.AskEvery, "requestLimit": &c.RequestLimit} {
 		if *d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %s", name, *d))
 		}

@@ -52,12 +52,17 @@ func (g *Gatherer) work(ctx context.Context, w *witness) {
 			}
 			continue
 		}
+		began := g.cfg.Now()
 		err := g.ask(ctx, w, s)
 		if ctx.Err() != nil || g.Stopped() != nil {
 			g.finish(w, s, nil, true)
 			return
 		}
-		if wait := g.finish(w, s, err, false); wait > 0 && !waitFor(ctx, nil, wait) {
+		wait := g.finish(w, s, err, false)
+		if err == nil {
+			wait = min(g.cfg.AskEvery-g.cfg.Now().Sub(began), g.cfg.AskEvery)
+		}
+		if wait > 0 && !waitFor(ctx, nil, wait) {
 			return
 		}
 	}

@@ -28,12 +28,15 @@ type proxyFlags struct {
 	patience    time.Duration
 	maxMessage  int
 	level       string
+
+	listen, upstream string
+	allowRemote      bool
 }
 
 func (c *cli) proxyCommand() *cobra.Command {
 	var p proxyFlags
 	cmd := &cobra.Command{
-		Use:   "proxy [flags] -- COMMAND [ARGUMENT…]",
+		Use:   "proxy [flags] -- COMMAND [ARGUMENT…] | proxy --listen ADDRESS --upstream URL",
 		Short: "Record the tool calls of an MCP server, from between it and its client",
 		Long: `proxy starts an MCP server and stands between it and the client that started proxy: put
 "counterfoil proxy --" before the command in the client's configuration. Every byte passes
@@ -46,23 +49,36 @@ Without evidence a call does not leave: the client gets JSON-RPC error -32090. W
 answer is unknown, never failed.
 
 Standard output holds the server's messages and nothing else. The exit code is the
-server's.`,
+server's.
+
+With --listen and --upstream it stands in front of an MCP server over streamable HTTP, and
+prints one JSON line {"listening","upstream"} when it is ready.`,
 		Example: `  counterfoil proxy -- npx -y @modelcontextprotocol/server-filesystem /srv/files
-  counterfoil proxy --token-file ~/.counterfoil/token --outcome-async -- ./server --stdio`,
+  counterfoil proxy --token-file ~/.counterfoil/token --outcome-async -- ./server --stdio
+  counterfoil proxy --listen 127.0.0.1:9480 --upstream https://mcp.example/mcp`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if (p.listen == "") != (p.upstream == "") || p.listen != "" && len(args) > 0 {
+				return usagef(cmd.CommandPath()+" --listen 127.0.0.1:9480 --upstream https://mcp.example/mcp", "--listen and --upstream belong together, and take no command")
+			}
+			if p.listen == "" && len(args) == 0 {
 				return usagef(cmd.CommandPath()+" -- npx -y @modelcontextprotocol/server-everything", "there is no command to stand in front of")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.listen != "" {
+				return c.proxyHTTP(cmd.Context(), &p)
+			}
 			return c.proxyStdio(cmd.Context(), &p, args)
 		},
 	}
 	c.addServerFlags(cmd)
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the command is the command's
-	f.StringVar(&p.state, "state", "", "state directory of this proxy alone (default: a free slot below $XDG_STATE_HOME/counterfoil/proxy, by the command)")
+	f.StringVar(&p.listen, "listen", "", "address to serve streamable HTTP on, in front of --upstream")
+	f.StringVar(&p.upstream, "upstream", "", "URL of an MCP server over streamable HTTP")
+	f.BoolVar(&p.allowRemote, "allow-remote", false, "admit a --listen address that is not loopback, behind something that encrypts")
+	f.StringVar(&p.state, "state", "", "state directory of this proxy alone (default: a free slot below $XDG_STATE_HOME/counterfoil/proxy, by the command or URL)")
 	f.BoolVar(&p.failOpen, "fail-open", false, "let calls pass without evidence, and record how many did")
 	f.BoolVar(&p.async, "outcome-async", false, "pass answers on without waiting for their outcomes to be recorded")
 	f.BoolVar(&p.keepBody, "keep-body", false, "keep arguments and results in the ledger's vault, encrypted")

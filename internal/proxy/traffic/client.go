@@ -161,11 +161,15 @@ func (c *Conn) NotSent(p *Packet, nothing bool, reason string) {
 	c.Refuse(p, event.StatusUnknown, []string{reason}, nil)
 }
 
-// Refuse ends the calls of a packet that are open with one outcome.
+// Refuse ends the calls of a packet that are open with one outcome, but for
+// those that became tasks.
 func (c *Conn) Refuse(p *Packet, status string, reasons []string, result []byte) (outcomes []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range p.calls {
+		if k.asTask {
+			continue
+		}
 		if done := c.finish(k, status, reasons, result); done != nil {
 			outcomes = append(outcomes, done)
 		}
@@ -179,7 +183,7 @@ func (c *Conn) Unanswered(p *Packet) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range p.calls {
-		if c.open[k] {
+		if c.open[k] && !k.asTask {
 			n++
 		}
 	}

@@ -76,6 +76,7 @@ type call struct {
 	attempt *record.Attempt // nil without evidence
 	timer   *time.Timer
 	ended   bool
+	asTask  bool // it was accepted as a task: its answer comes elsewhere
 }
 
 // finish ends a call, once. The channel is nil if there is nothing to wait for.

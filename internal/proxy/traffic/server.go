@@ -63,6 +63,7 @@ func (c *Conn) answer(p *Packet, m *jsonrpc.Message) <-chan struct{} {
 	case toolcall.Call:
 		if k := q.call; k.isTask || resultType(m) == "task" {
 			if id := toolcall.TaskID(m.Result); id != "" {
+				k.asTask = true
 				if _, twice := c.tasks[id]; twice {
 					k = nil
 				}

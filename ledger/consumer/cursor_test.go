@@ -61,8 +61,10 @@ func TestLOG12_ForgedCursors(t *testing.T) {
 		"other place, same bits": func(c *consumer.Cursor) { c.Next = 21 },
 		"made-up range":          func(c *consumer.Cursor) { c.Range = make([]tiles.Hash, 3) },
 		"beyond its checkpoint":  func(c *consumer.Cursor) { c.Next = 56 },
-		"another note":           func(c *consumer.Cursor) { c.Note = newIdentity(t).signed(t, trust.Checkpoint{Origin: c.Origin, Size: 40}) },
-		"of another log":         func(c *consumer.Cursor) { c.Origin = "ledger.example/other" },
+		"another note": func(c *consumer.Cursor) {
+			c.Note = newIdentity(t).signed(t, trust.Checkpoint{Origin: c.Origin, Size: 40})
+		},
+		"of another log": func(c *consumer.Cursor) { c.Origin = "ledger.example/other" },
 	} {
 		c := events[21].Cursor() // next 22 = 0b10110
 		if len(c.Range) != 3 {

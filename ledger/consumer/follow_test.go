@@ -37,8 +37,8 @@ func TestLOG12_EveryIndexIsHandedOut(t *testing.T) {
 	retired := uint64(699)
 	keys[0].ToIndex = &retired
 	file.EventKeys = must(trust.NewEventKeys(keys))(t)
-	for _, batch := range []int{0, 1, 7, 256, 257, consumer.MaxBatch} {
-		for name, src := range map[string]tiles.Source{"http": l.source(), "dir": tiles.Dir(l.dir)} {
+	for batch, sources := range map[int]map[string]tiles.Source{0: {"http": l.source()}, 1: {"dir": tiles.Dir(l.dir)}, 100: {"dir": tiles.Dir(l.dir)}, 256: {"http": l.source()}, 257: {"http": l.source()}} {
+		for name, src := range sources {
 			events := collect(t, consumer.Config{Log: src, Trust: file, Batch: batch})
 			same(t, events, leaves, 0)
 			for i, e := range events {

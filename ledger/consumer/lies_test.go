@@ -61,13 +61,13 @@ func TestLOG12_AnyFlippedBit(t *testing.T) {
 	early := collect(t, consumer.Config{Log: l.source(), Trust: id.trust(t)})
 	l.add(leaves[200:]...)
 	cursor := early[150].Cursor()
-	const flips = 9
+	const flips = 5
 	for _, c := range []struct {
 		path    string
 		refused [2]int // at least, without and with a cursor: what a follower does not need it does not read
 	}{
 		{"checkpoint", [2]int{flips, flips}}, {"tile/0/000", [2]int{flips, flips}}, {"tile/0/001.p/44", [2]int{flips, flips}},
-		{"tile/1/000.p/1", [2]int{0, 0}}, {"tile/entries/000", [2]int{flips, 3}}, {"tile/entries/001.p/44", [2]int{flips, flips}},
+		{"tile/1/000.p/1", [2]int{0, 0}}, {"tile/entries/000", [2]int{flips, 1}}, {"tile/entries/001.p/44", [2]int{flips, flips}},
 	} {
 		size := len(must(os.ReadFile(filepath.Join(l.dir, c.path)))(t))
 		for visit, cursor := range []*consumer.Cursor{nil, cursor} {

@@ -177,7 +177,7 @@ func (b *bench) latency(ctx context.Context, r *report) error {
 	defer srv.stop()
 	for _, rate := range []int{100, 1000, 5000} {
 		for range b.rounds {
-			lat, done, err := offered(ctx, srv, rate, b.length)
+			lat, done, err := offered(ctx, srv, rate, b.length, "published")
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,8 @@ func (b *bench) latency(ctx context.Context, r *report) error {
 	return nil
 }
 
-func offered(ctx context.Context, srv *server, rate int, length time.Duration) ([]time.Duration, float64, error) {
+// offered sends begins at a fixed rate, each waiting for a stage.
+func offered(ctx context.Context, srv *server, rate int, length time.Duration, wait string) ([]time.Duration, float64, error) {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
@@ -211,7 +212,7 @@ func offered(ctx context.Context, srv *server, rate int, length time.Duration) (
 			break
 		}
 		wg.Go(func() {
-			code, b, err := srv.post("/v1/attempts?wait=published", beginBody())
+			code, b, err := srv.post("/v1/attempts?wait="+wait, beginBody())
 			d := time.Since(due)
 			mu.Lock()
 			defer mu.Unlock()

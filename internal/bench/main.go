@@ -33,7 +33,7 @@ func run() error {
 	rounds := flag.Int("rounds", 5, "rounds of every measurement")
 	seconds := flag.Float64("seconds", 4, "length of one measurement")
 	out := flag.String("out", "", "write the report to this file as well")
-	only := flag.String("only", "", "one of throughput, batch, latency, growth, witness (default: all)")
+	only := flag.String("only", "", "one of throughput, batch, latency, witnessed, growth, witness (default: all)")
 	pkg := flag.String("program", "./cmd/counterfoil", "package of the program to measure")
 	dir := flag.String("dir", "", "directory for data (default: a temporary one)")
 	flag.Parse()
@@ -54,7 +54,7 @@ func run() error {
 	for _, m := range []struct {
 		name string
 		run  func(context.Context, *report) error
-	}{{"throughput", b.throughput}, {"batch", b.batch}, {"latency", b.latency}, {"growth", b.growth}, {"witness", b.witness}} {
+	}{{"throughput", b.throughput}, {"batch", b.batch}, {"latency", b.latency}, {"witnessed", b.witnessed}, {"growth", b.growth}, {"witness", b.witness}} {
 		if *only != "" && *only != m.name {
 			continue
 		}

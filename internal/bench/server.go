@@ -38,8 +38,8 @@ func (b *bench) newDir() string {
 	return filepath.Join(b.work, "data-"+strconv.Itoa(b.dirs))
 }
 
-func (b *bench) serve(ctx context.Context, dir string) (*server, error) {
-	cmd := exec.CommandContext(ctx, b.bin, "serve", "--data", dir, "--listen", "127.0.0.1:0")
+func (b *bench) serve(ctx context.Context, dir string, flags ...string) (*server, error) {
+	cmd := exec.CommandContext(ctx, b.bin, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // log serves GET /log/…: the checkpoint and the tiles, named and typed to the
-// letter of tlog-tiles. Nothing else of the directory is reachable: a path is
+// letter of tlog-tiles, and, beyond it, checkpoint.witnessed. Nothing else of the directory is reachable: a path is
 // parsed into tile coordinates and written again before it touches the disk.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimPrefix(r.URL.Path, "/log/")
@@ -22,13 +22,17 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.RawPath != "" { // an escape where none is needed: caches would keep a second copy
 		return notFound("not a resource of a tiled log: its path has escapes", "write the path without %")
 	}
-	if name == "checkpoint" {
-		cp, err := s.cfg.Checkpoint()
+	if newest := name == "checkpoint"; newest || name == "checkpoint.witnessed" {
+		read, missing, hint := s.cfg.Checkpoint, "no checkpoint has been published yet", "wait for the first one"
+		if !newest {
+			read, missing, hint = s.cfg.Witnessed, "no checkpoint meets a quorum of witnesses", "take the checkpoint without cosignatures"
+		}
+		cp, err := read()
 		if err != nil {
 			return err
 		}
 		if cp == nil {
-			return notFound("no checkpoint has been published yet", "wait for the first one")
+			return notFound(missing, hint)
 		}
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")

@@ -74,6 +74,8 @@ type Config struct {
 	LogDir string
 	// Checkpoint returns the newest signed checkpoint.
 	Checkpoint func() ([]byte, error)
+	// Witnessed returns the newest checkpoint that meets the quorum; nil without.
+	Witnessed func() ([]byte, error)
 	// Metrics is served under /metrics; nil leaves it out.
 	Metrics http.Handler
 	// Observe is told of every finished request; nil leaves it out.

@@ -141,6 +141,17 @@ func (l *Ledger) checkpoint() ([]byte, error) {
 	return cp.Note, nil
 }
 
+// witnessedCheckpoint is the newest checkpoint that meets the quorum; nil if there
+// is none. On a busy log the newest one of all rarely does.
+func (l *Ledger) witnessedCheckpoint() ([]byte, error) {
+	if l.Witnesses() {
+		if cp, ok := l.gather.Covering(0); ok && cp.Witnessed {
+			return cp.Note, nil
+		}
+	}
+	return nil, nil
+}
+
 func (l *Ledger) waitWitnessed(ctx context.Context, size uint64) error {
 	if !l.Witnesses() {
 		return errors.New("no quorum of witnesses can be waited for")

@@ -302,7 +302,12 @@ func TestDUR03_WhatDoesNotFitIsRefused(t *testing.T) {
 	if _, err := Restore(t.Context(), filepath.Join(t.TempDir(), "d"), []string{foreign}, opts); err == nil {
 		t.Error("a passphrase for a backup without keys was ignored")
 	}
+	// A key that came after the backup with the keys is named as missing.
+	dirs := filepath.Join(t.TempDir(), "d")
 	opts.Passphrase = "right"
+	if r, err := Restore(t.Context(), dirs, []string{whole}, opts); err != nil || len(r.Missing) != 2 || r.Missing[1] != "keys/event.key" {
+		t.Errorf("missing %+v, %v", r, err)
+	}
 	dir := filepath.Join(t.TempDir(), "d")
 	if _, err := Restore(t.Context(), dir, []string{whole, more, last}, opts); err != nil {
 		t.Fatal(err)

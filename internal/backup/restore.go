@@ -82,10 +82,8 @@ func Restore(ctx context.Context, dir string, files []string, opts Options) (_ *
 	if err := r.vault(opts.Logger); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{keyring.LogKeyFile, keyring.EventKeyFile, keyring.TenantKeyFile} {
-		if _, err := os.Stat(filepath.Join(tmp, "keys", name)); err != nil {
-			out.Missing = append(out.Missing, "keys/"+name)
-		}
+	if out.Missing, err = missingKeys(filepath.Join(tmp, "keys")); err != nil {
+		return nil, err
 	}
 	if opts.VerifyOnly {
 		return out, nil
@@ -98,6 +96,21 @@ func Restore(ctx context.Context, dir string, files []string, opts Options) (_ *
 	}
 	// The commit point: the directory is there whole, or not at all.
 	return out, durable.Rename(tmp, dir)
+}
+
+// missingKeys names the key files that a start needs and that are not there. An
+// external signer needs no seed file; who has one knows.
+func missingKeys(dir string) (out []string, err error) {
+	for _, name := range []string{keyring.LogKeyFile, keyring.TenantKeyFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			out = append(out, "keys/"+name)
+		}
+	}
+	seed, err := keyring.MissingSeed(dir)
+	if seed != "" {
+		out = append(out, "keys/"+seed)
+	}
+	return out, err
 }
 
 // restoration is one in progress.

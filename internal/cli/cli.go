@@ -14,10 +14,12 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -48,12 +50,22 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	// Getenv reads COUNTERFOIL_SERVER and COUNTERFOIL_TOKEN_FILE.
 	Getenv func(string) string
+	// Now is the clock of ages and of what is recorded here; time.Now by default.
+	Now func() time.Time
+	// Random makes ids; crypto/rand by default.
+	Random io.Reader
 	// Program is how the user calls this program, for the commands in hints.
 	Program string
 }
 
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, args []string, env Env, deps Deps) int {
+	if env.Now == nil {
+		env.Now = time.Now
+	}
+	if env.Random == nil {
+		env.Random = rand.Reader
+	}
 	c := &cli{env: env, deps: deps}
 	root := c.root()
 	root.SetArgs(args)
@@ -133,8 +145,8 @@ could not be judged.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand()}},
-		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.recordCommand(), c.proxyCommand(), c.mcpCommand()}},
+		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand(), c.backupCommand(), c.restoreCommand()}},
+		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.reconcileCommand(), c.recordCommand(), c.proxyCommand(), c.mcpCommand()}},
 		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand(), c.auditCommand()}},
 		{"", []*cobra.Command{c.versionCommand()}},
 	} {

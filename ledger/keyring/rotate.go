@@ -89,6 +89,22 @@ func findSeed(dir, keyID string) (string, error) {
 	return filepath.Join(dir, EventKeyFile), nil
 }
 
+// MissingSeed names the seed file that the key which signs should be in, and is
+// not; "" if it is there.
+func MissingSeed(dir string) (string, error) {
+	path, id, err := chosen(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := openSeed(path, id, false); err == nil {
+		return "", nil
+	}
+	if id == "" {
+		return EventKeyFile, nil
+	}
+	return seedFile(id), nil
+}
+
 // isLocalID reports whether id can be that of a seed in the directory.
 func isLocalID(id string) bool {
 	hash, ok := strings.CutPrefix(id, "ed25519:")

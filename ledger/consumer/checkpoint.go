@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/rfc6962"
@@ -86,13 +87,24 @@ func (f *Follower) look(ctx context.Context) (moved bool, err error) {
 		}
 	}
 	f.seen = c
-	larger := f.good == nil || c.cp.Size > f.good.cp.Size
 	if !tally.Met() {
-		if larger {
-			return false, &QuorumError{Size: c.cp.Size, Lacking: tally.String()}
+		if f.good != nil && c.cp.Size <= f.good.cp.Size {
+			return false, nil
 		}
-		return false, nil
+		lacking := &QuorumError{Size: c.cp.Size, Lacking: tally.String()}
+		if c, err = f.witnessed(ctx); err != nil {
+			return false, err
+		}
+		if c == nil {
+			return false, lacking
+		}
 	}
+	return f.accept(ctx, c)
+}
+
+// accept takes a checkpoint that meets the policy and fits all that were seen.
+func (f *Follower) accept(ctx context.Context, c *signed) (moved bool, err error) {
+	larger := f.good == nil || c.cp.Size > f.good.cp.Size
 	if f.good == nil {
 		f.end = c.cp.Size
 	}
@@ -106,6 +118,39 @@ func (f *Follower) look(ctx context.Context) (moved bool, err error) {
 		f.eager()
 	}
 	return moved, nil
+}
+
+// witnessed returns the newest checkpoint that the log knows to be cosigned, if
+// it meets our policy and is newer than what we have; nil otherwise.
+func (f *Follower) witnessed(ctx context.Context) (*signed, error) {
+	if f.cfg.Witnessed == nil {
+		return nil, nil
+	}
+	raw, err := f.cfg.Witnessed(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &UnavailableError{Doing: "read the witnessed checkpoint", Err: err}
+	}
+	w, tally, err := f.judge(raw)
+	if err != nil {
+		return nil, err
+	}
+	if !tally.Met() || f.good != nil && w.cp.Size <= f.good.cp.Size || f.cfg.Cursor != nil && w.cp.Size < f.next {
+		return nil, nil
+	}
+	if w.cp.Size > f.seen.cp.Size {
+		if err = f.fits(ctx, f.seen, w); err == nil {
+			f.seen = w
+		}
+	} else {
+		err = f.fits(ctx, w, f.seen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // fits checks that the tree of shown begins with that of known. After an error

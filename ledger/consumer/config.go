@@ -49,6 +49,12 @@ type Config struct {
 	// not contradict it (trust.File.CheckPolicy).
 	Policy *trust.Policy
 
+	// Witnessed reads the newest checkpoint that the log knows to meet its quorum,
+	// and is asked where the newest one of all lacks cosignatures, which on a busy
+	// log is nearly always: see WitnessedHTTP. An [fs.ErrNotExist] says that there
+	// is none. Nil for none.
+	Witnessed func(context.Context) ([]byte, error)
+
 	// From is the index of the first leaf. Not beside Cursor.
 	From uint64
 	// Cursor is where a former follower of this log stopped; nil without one.

@@ -104,7 +104,8 @@ func (l *testLog) serve(w http.ResponseWriter, r *http.Request) {
 	defer l.mu.Unlock()
 	l.requests[path]++
 	data, err := os.ReadFile(filepath.Join(l.from, filepath.FromSlash(path)))
-	if change := l.change[path]; change != nil && err == nil {
+	if change := l.change[path]; change != nil {
+		err = nil
 		data = change(data)
 	}
 	if err != nil || data == nil {

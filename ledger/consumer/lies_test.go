@@ -363,3 +363,59 @@ func TestLOG12_ForkBeforeTheQuorum(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// On a busy log the newest checkpoint never has its cosignatures. The newest that
+// has them is enough, if it fits the others.
+func TestLOG12_WitnessedCheckpointBehindTheNewest(t *testing.T) {
+	id := newIdentity(t)
+	leaves := records("a", 300)
+	l := newLog(t, id).add(leaves[:50]...)
+	a := newWitness(t, "w.example/a")
+	file := id.trust(t)
+	file.Witnesses, file.Quorum = []trust.VerifierKey{a.key}, 1
+	early := cosigned(t, l.checkpoint(), a)
+	l.add(leaves[50:280]...)
+	middle := cosigned(t, l.checkpoint(), a)
+	uncosigned := l.checkpoint()
+	l.add(leaves[280:]...)
+	const path = "checkpoint.witnessed"
+	cfg := consumer.Config{Log: l.source(), Trust: file, Witnessed: consumer.WitnessedHTTP(l.http.URL, nil)}
+
+	var q *consumer.QuorumError
+	if events, err := collectErr(t, cfg); !errors.As(err, &q) || q.Size != 300 || len(events) > 0 {
+		t.Errorf("404: %d events, %v", len(events), err)
+	}
+	l.lie(path, always(early))
+	same(t, collect(t, cfg), leaves[:50], 0)
+	served := early
+	l.lie(path, func([]byte) []byte { return served })
+	follow := cfg
+	follow.Pause = func(context.Context, time.Duration) error { served = middle; return nil }
+	f := must(consumer.New(follow))(t)
+	for _, want := range []int{50, 230} {
+		if b, err := f.Next(t.Context()); err != nil || len(b.Events) != want {
+			t.Fatalf("batch of %d: %+v, %v", want, b, err)
+		}
+	}
+	cursor := collect(t, cfg)[279].Cursor()
+	l.lie(path, always(early)) // an older one is no rollback, and nothing new
+	cfg.Cursor = cursor
+	if events, err := collectErr(t, cfg); !errors.As(err, &q) || len(events) > 0 {
+		t.Errorf("older: %d events, %v", len(events), err)
+	}
+	cfg.Cursor = nil
+	for name, c := range map[string]struct {
+		served []byte
+		want   any
+	}{
+		"not cosigned":    {uncosigned, &q},
+		"another history": {cosigned(t, id.signed(t, trust.Checkpoint{Origin: leaftest.Origin, Size: 200, Root: sha256.Sum256(nil)}), a), new(*consumer.HistoryError)},
+		"no note":         {[]byte("x"), new(*consumer.CheckpointError)},
+		"too long":        {make([]byte, 2*trust.MaxNoteBytes), new(*consumer.CheckpointError)},
+	} {
+		l.lie(path, always(c.served))
+		if events, err := collectErr(t, cfg); !errors.As(err, c.want) || len(events) > 0 {
+			t.Errorf("%s: %d events, %v", name, len(events), err)
+		}
+	}
+}

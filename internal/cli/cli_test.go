@@ -62,6 +62,7 @@ func (e *execution) run(args ...string) result {
 func (e *execution) runContext(ctx context.Context, args ...string) result {
 	var out, errOut bytes.Buffer
 	code := Run(ctx, args, Env{Stdin: strings.NewReader(e.stdin), Stdout: &out, Stderr: &errOut, Program: "counterfoil",
+		Now:    func() time.Time { return time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC) },
 		Getenv: func(k string) string { return e.env[k] }}, e.deps)
 	r := result{code, out.String(), errOut.String()}
 	if strings.Contains(r.out+r.errOut, testToken) {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/client"
+	"counterfoil/ledger/event"
 )
 
 // maxPage is the ledger's bound on a page.
@@ -17,6 +19,7 @@ type listFlags struct {
 	tool, agent, status, state, lifecycle, kind string
 	from, to, pageToken                         string
 	limit                                       int
+	olderThan                                   time.Duration
 	open, unknown, newest                       bool
 }
 
@@ -29,14 +32,15 @@ func (c *cli) listCommand() *cobra.Command {
 --kind it shows the receipts of single events instead.
 
 An attempt without an outcome is open, which proves nothing; an unknown outcome is not
-a failed one. Every answer says which tree size it reflects.`,
+a failed one; both have an age, by the ledger's clock. Every answer says which tree size it reflects.`,
 		Example: `  counterfoil list --state failed
   counterfoil list --open --tool write_file
   counterfoil list --lifecycle outcome --status failed --from 2026-07-01 --json
-  counterfoil list --unknown --limit 256`,
+  counterfoil list --unknown --older-than 15m
+  counterfoil list --open --limit 256`,
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query, receipts, err := f.query()
+			query, receipts, err := f.query(c.env.Now())
 			if err != nil {
 				return err
 			}
@@ -71,6 +75,7 @@ a failed one. Every answer says which tree size it reflects.`,
 	fl.StringVar(&f.state, "state", "", "state of the attempt: open, unknown, succeeded, failed, …")
 	fl.BoolVar(&f.open, "open", false, "short for --state open")
 	fl.BoolVar(&f.unknown, "unknown", false, "short for --state unknown")
+	fl.DurationVar(&f.olderThan, "older-than", 0, "attempts that occurred at least so long ago, like 15m")
 	fl.StringVar(&f.status, "status", "", "status of the event: requested, succeeded, failed, …")
 	fl.StringVar(&f.lifecycle, "lifecycle", "", "attempt, outcome, reversal, reconciliation or review")
 	fl.StringVar(&f.kind, "kind", "", "subject kind, such as tool_action")
@@ -86,7 +91,7 @@ a failed one. Every answer says which tree size it reflects.`,
 }
 
 // query words the flags for the API, and says whether they are about events.
-func (f *listFlags) query() (query url.Values, receipts bool, err error) {
+func (f *listFlags) query(now time.Time) (query url.Values, receipts bool, err error) {
 	receipts = f.status != "" || f.lifecycle != "" || f.kind != ""
 	states := 0
 	for word, set := range map[string]bool{f.state: f.state != "", "open": f.open, "unknown": f.unknown} {
@@ -100,6 +105,12 @@ func (f *listFlags) query() (query url.Values, receipts bool, err error) {
 	}
 	if receipts && states > 0 {
 		return nil, false, usagef("leave one out", "a state belongs to an attempt; --status, --lifecycle and --kind to an event")
+	}
+	if f.olderThan < 0 || f.olderThan > 0 && f.to != "" {
+		return nil, false, usagef("give one of them, like --older-than 15m", "--older-than is negative, or stands beside --to")
+	}
+	if f.olderThan > 0 {
+		f.to = now.Add(-f.olderThan).UTC().Format(time.RFC3339Nano)
 	}
 	if f.limit < 1 || f.limit > maxPage {
 		return nil, false, usagef("go on with --page-token", "--limit %d is not within 1 to %d", f.limit, maxPage)
@@ -125,16 +136,33 @@ func (f *listFlags) query() (query url.Values, receipts bool, err error) {
 }
 
 func (c *cli) showAttempts(page *client.Attempts) error {
-	rows := [][]string{{"attempt", "state", "tool", "agent", "occurred", "leaves"}}
+	rows := [][]string{{"attempt", "state", "age", "tool", "agent", "occurred", "leaves"}}
 	for i := range page.Attempts {
 		a := &page.Attempts[i]
 		leaves := utoa(a.FirstIndex)
 		if a.LastIndex > a.FirstIndex {
 			leaves += "…" + utoa(a.LastIndex)
 		}
-		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), a.Tool, a.AgentID, a.OccurredAt, leaves})
+		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), c.age(a), a.Tool, a.AgentID, a.OccurredAt, leaves})
 	}
 	return c.showPage(rows, "attempt", page.TreeSize, page.NextPageToken)
+}
+
+// age is how long an attempt has been waiting, by the ledger's clock: only where
+// nobody knows its end.
+func (c *cli) age(a *client.AttemptSummary) string {
+	captured, ok := event.ParseTime(a.CapturedAt)
+	if !ok || a.State != "open" && a.State != "unknown" {
+		return ""
+	}
+	d := max(0, c.env.Now().Sub(captured))
+	if days := d / (24 * time.Hour); days > 0 {
+		return fmt.Sprintf("%dd%dh", days, d%(24*time.Hour)/time.Hour)
+	}
+	if d >= time.Hour {
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return d.Truncate(time.Second).String()
 }
 
 func (c *cli) showReceipts(page *client.Receipts) error {

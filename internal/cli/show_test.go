@@ -97,9 +97,10 @@ func TestEVI09_ListQueries(t *testing.T) {
 		"--unknown":      "/v1/attempts?limit=50&state=unknown",
 		"--state failed": "/v1/attempts?limit=50&state=failed",
 		"--tool t --agent a --from 2026-07-28 --to 2026-07-28T01:00:00+01:00": "/v1/attempts?agent=a&from=2026-07-28T00%3A00%3A00.000Z&limit=50&to=2026-07-28T00%3A00%3A00.000Z&tool=t",
-		"--status failed":                          "/v1/receipts?limit=50&status=failed",
-		"--lifecycle outcome --kind x --limit 1":   "/v1/receipts?kind=x&lifecycle=outcome&limit=1",
-		"--status unknown --page-token a+b --json": "/v1/receipts?limit=50&pageToken=a%2Bb&status=unknown",
+		"--unknown --older-than 36h":                                          "/v1/attempts?limit=50&state=unknown&to=2026-07-26T12%3A00%3A00.000Z",
+		"--status failed":                                                     "/v1/receipts?limit=50&status=failed",
+		"--lifecycle outcome --kind x --limit 1":                              "/v1/receipts?kind=x&lifecycle=outcome&limit=1",
+		"--status unknown --page-token a+b --json":                            "/v1/receipts?limit=50&pageToken=a%2Bb&status=unknown",
 	} {
 		if r := e.run(append([]string{"list"}, strings.Fields(args)...)...); r.code != 0 || got != want {
 			t.Errorf("%s: %s, want %s (%+v)", args, got, want, r)
@@ -109,7 +110,7 @@ func TestEVI09_ListQueries(t *testing.T) {
 
 func TestEVI09_ListShowsPlainText(t *testing.T) {
 	doc := `{"treeSize":9,"nextPageToken":"tok","attempts":[
-{"attemptId":"att_1","state":"open","tool":"a","agentId":"agent:a","occurredAt":"2026-07-28T00:00:00.000Z","firstIndex":3,"lastIndex":3},
+{"attemptId":"att_1","state":"open","tool":"a","agentId":"agent:a","occurredAt":"2026-07-28T00:00:00.000Z","capturedAt":"2026-07-27T22:58:59.500Z","firstIndex":3,"lastIndex":3},
 {"attemptId":"att_2","state":"reversed","inDoubt":true,"tool":"long_name","agentId":"b","occurredAt":"2026-07-28T00:00:01.000Z","firstIndex":4,"lastIndex":8}]}`
 	e := newExecution(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/receipts" {
@@ -118,9 +119,9 @@ func TestEVI09_ListShowsPlainText(t *testing.T) {
 		}
 		answer(w, 200, doc)
 	})
-	e.run("list").want(t, 0, `ATTEMPT  STATE               TOOL       AGENT    OCCURRED                  LEAVES
-att_1    open                a          agent:a  2026-07-28T00:00:00.000Z  3
-att_2    reversed, in doubt  long_name  b        2026-07-28T00:00:01.000Z  4…8
+	e.run("list").want(t, 0, `ATTEMPT  STATE               AGE   TOOL       AGENT    OCCURRED                  LEAVES
+att_1    open                1h1m  a          agent:a  2026-07-28T00:00:00.000Z  3
+att_2    reversed, in doubt  -     long_name  b        2026-07-28T00:00:01.000Z  4…8
 `, "2 attempts at tree size 9\nhint: there are more: --page-token tok\n")
 	e.run("list", "--json").want(t, 0, doc+"\n", "")
 	e.run("list", "--status", "failed").want(t, 0, `LEAF  LIFECYCLE  STATUS  TOOL  AGENT  OCCURRED  ATTEMPT  EVENT

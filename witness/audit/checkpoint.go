@@ -14,12 +14,16 @@ import (
 // ErrNoCheckpoint: what the source serves as its checkpoint cannot be read as one.
 var ErrNoCheckpoint = errors.New("there is no checkpoint that can be read")
 
+// maxCheckpointText bounds the text of a checkpoint: the fold keeps it with each
+// batch. Without extension lines it has less than 400 bytes.
+const maxCheckpointText = 64 << 10
+
 // Checkpoint is a checkpoint that the log signed.
 type Checkpoint struct {
 	trust.Checkpoint
 	// Note is the signed note as it was read.
 	Note *trust.Note
-	// Signed is the text with the log's own signature lines alone.
+	// Signed is the text with one signature line of the log alone.
 	Signed string
 }
 
@@ -30,6 +34,9 @@ func ParseCheckpoint(raw []byte, key trust.VerifierKey) (*Checkpoint, *Finding, 
 	n, err := trust.ParseNote(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
+	}
+	if len(n.Text) > maxCheckpointText {
+		return nil, nil, fmt.Errorf("%w: its text has %d bytes, limit %d", ErrNoCheckpoint, len(n.Text), maxCheckpointText)
 	}
 	c, err := trust.ParseCheckpoint(n.Text)
 	if err != nil {
@@ -46,8 +53,8 @@ func ParseCheckpoint(raw []byte, key trust.VerifierKey) (*Checkpoint, *Finding, 
 		f = about(LogSignature, "checkpoint", "origin "+key.Name, "origin "+c.Origin, "the checkpoint is of another log")
 	default:
 		own := trust.Note{Text: n.Text}
-		for _, s := range n.Signatures {
-			if s.Name == key.Name && s.ID == key.ID {
+		for _, s := range n.Signatures { // all of them verify: one will do
+			if s.Name == key.Name && s.ID == key.ID && own.Signatures == nil {
 				own.Signatures = append(own.Signatures, s)
 			}
 		}

@@ -67,10 +67,9 @@ func (m *mirror) size() uint64 {
 	return m.have.Size
 }
 
-// holds reports whether the mirror should have a full bundle.
-func (m *mirror) holds(u *unit) bool {
-	return m != nil && u.width == tiles.Width && u.index < m.size()/tiles.Width
-}
+// mayHold reports whether a unit is worth looking for in the mirror: full ones, also
+// beyond its checkpoint, since a run that was cut off has left them there.
+func (m *mirror) mayHold(u *unit) bool { return m != nil && u.width == tiles.Width }
 
 // wrong takes a finding about a file of the mirror.
 func (m *mirror) wrong(p tiles.Path, detail string) {

@@ -86,7 +86,7 @@ func (r *run) work(ctx context.Context, u *unit, cpu chan struct{}) error {
 		_, err := r.cfg.Trust.EventKeys.Check(rec, index)
 		return err
 	}
-	if r.mirror.holds(u) {
+	if r.mirror.mayHold(u) {
 		s, err := u.load(ctx, r.mirror.src)
 		if err == nil && u.prove(s) && len(u.findings) == 0 {
 			return r.inspect(ctx, u, s, check, cpu)

@@ -91,7 +91,7 @@ type Answer struct {
 // than its owner could exchange.
 func Check(path string) error {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return fmt.Errorf("read-back helper %q: expected an absolute path without . and ..", path)
+		return fmt.Errorf("read-back helper %q: expected an absolute path without dot elements", path)
 	}
 	fi, err := os.Lstat(path)
 	if err != nil {

@@ -28,11 +28,16 @@ func (l *Ledger) witnessChecks(st *api.Status) {
 		quorum.OK, quorum.Detail, quorum.Hint = false, stopped.Error(), unwitnessed
 	case g.Need == 0:
 		quorum.Detail = "the policy asks for no quorum: nothing is witnessed"
-	case g.Witnessed == st.PublishedSize:
+	case g.Published == 0:
+		quorum.Detail = "nothing is published yet"
+	case g.Witnessed == g.Published:
 		quorum.Detail = fmt.Sprintf("checkpoint of size %d meets the quorum", g.Witnessed)
+	case g.Witnessed == 0:
+		quorum.Detail = fmt.Sprintf("no checkpoint meets the quorum yet, the newest has %d of %d", g.Have, g.Need)
+		quorum.Hint = unwitnessed
 	default:
 		quorum.Detail = fmt.Sprintf("checkpoint of size %d meets the quorum; %d leaves behind, the newest checkpoint has %d of %d",
-			g.Witnessed, st.PublishedSize-min(g.Witnessed, st.PublishedSize), g.Have, g.Need)
+			g.Witnessed, g.Published-min(g.Witnessed, g.Published), g.Have, g.Need)
 		quorum.Hint = unwitnessed
 	}
 	if g.Unsaved != nil {

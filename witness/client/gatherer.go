@@ -119,17 +119,21 @@ type Gatherer struct {
 	witnesses []*witness
 	save      chan struct{} // one token: the board has changed
 
-	mu       sync.Mutex // guards these, the board, and the witnesses
-	board    *board
-	offered  chan struct{}  // closed and replaced when there is a newer checkpoint
-	met      *sheet         // largest that meets the quorum and is stored
-	metAt    time.Time      // when it was stored
-	held     map[int]*shown // by witness: what the log must grow to before it signs
-	stopped  *StoppedError
-	unsaved  error // why the last storing failed
-	ended    bool
-	changed  chan struct{} // closed and replaced when met, stopped or ended change
-	stopWork context.CancelFunc
+	mu      sync.Mutex // guards these, the board, and the witnesses
+	board   *board
+	offered chan struct{}  // closed and replaced when there is a newer checkpoint
+	met     *sheet         // largest that meets the quorum and is stored
+	metAt   time.Time      // when it was stored
+	held    map[int]*shown // by witness: what the log must grow to before it signs
+	stopped *StoppedError
+	unsaved error // why the last storing failed
+	dirty   bool  // something is not stored yet
+	// later are stored checkpoints that the log has yet to grow to, up to laterSize.
+	later     []cosignedNote
+	laterSize uint64
+	ended     bool
+	changed   chan struct{} // closed and replaced when met, stopped or ended change
+	stopWork  context.CancelFunc
 }
 
 // Open reads what is stored and compares it with the tree; ctx bounds that. It
@@ -206,6 +210,9 @@ func (g *Gatherer) load(ctx context.Context) error {
 			}
 			g.board.w[i].old, w.size, w.last, w.stated = s.cp.Size, s.cp.Size, l.receivedAt, l.time
 		}
+		if fit == Behind {
+			g.later, g.laterSize = append(g.later, note), max(g.laterSize, s.cp.Size)
+		}
 		if fit == Holds {
 			g.board.add(s)
 			if g.board.quorum.met(s.has) {
@@ -273,6 +280,7 @@ func (g *Gatherer) broadcastLocked() {
 }
 
 func (g *Gatherer) dirtyLocked() {
+	g.dirty = true
 	select {
 	case g.save <- struct{}{}:
 	default: // it will be seen
@@ -301,8 +309,16 @@ func (g *Gatherer) saving(ctx context.Context) {
 // counts as witnessed: a crash loses no stage that was shown.
 func (g *Gatherer) write() bool {
 	g.mu.Lock()
+	if !g.dirty {
+		g.mu.Unlock()
+		return true
+	}
+	g.dirty = false
 	g.board.prune()
 	doc, met := g.board.document(g.cfg.Log.Name), g.board.met()
+	if s := g.board.newest(); s == nil || len(g.later) > 0 && s.cp.Size < g.laterSize {
+		doc.Checkpoints = append(doc.Checkpoints, g.later...)
+	}
 	g.mu.Unlock()
 	err := g.store.save(doc)
 	g.mu.Lock()

@@ -382,3 +382,40 @@ func TestStoredCheckpointBeyondTheLog(t *testing.T) {
 		}
 	})
 }
+
+// Cosignatures of a tree that the log has yet to grow to again are not lost.
+func TestCosignaturesOfALaterTreeStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog(t, origin, 60, 60, "")
+		a, b := newWitness(t, "A", l), newWitness(t, "B", l)
+		defer a.store.Close()
+		defer b.store.Close()
+		dir := t.TempDir()
+		k := gather(t, dir, l, 1, a, b)
+		k.offer(60)
+		k.start()
+		if err := k.Wait(t.Context(), 60); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		k.stop()
+		a.misbehave(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+		c := newWitness(t, "C", l)
+		defer c.store.Close()
+		l.has(40, 60)
+		k = gather(t, dir, l, 1, a, b, c)
+		if err := k.Permit(t.Context()); err == nil {
+			t.Error("it signs before it has grown to what was cosigned")
+		}
+		k.offer(40)
+		k.start()
+		settle()
+		k.stop() // C has cosigned 40, and that was stored
+		l.has(60, 60)
+		k = gather(t, dir, l, 1, a, b, c)
+		k.verify(k.over(59), a, b)
+		if c := k.over(0); c.Size != 60 || !c.Witnessed {
+			t.Errorf("%+v", c)
+		}
+	})
+}

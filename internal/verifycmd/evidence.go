@@ -224,7 +224,11 @@ func (c *command) evidenceText(r *evidenceReport) []byte {
 	if r.Status != proven {
 		return []byte(b.String())
 	}
-	line("  observed at %s by %s, as the document says", clean(r.ObservedAt), clean(r.Witness))
+	by := clean(r.Witness)
+	if by == "" {
+		by = "an auditor"
+	}
+	line("  observed at %s by %s, as the document says", clean(r.ObservedAt), by)
 	line("this shows")
 	for _, s := range r.Claims {
 		line("  %s", clean(s))

@@ -25,6 +25,10 @@ type Selection struct {
 	// resolver reads from here or fails; it never goes on to another source
 	// (ADM-21).
 	Override string
+	// Expected is what an earlier admission or a tag seen at discovery bound, or
+	// nil. A resolver compares as soon as it has measured, before it looks for
+	// evidence, and fails with both digests if they differ (ADM-26).
+	Expected *ArtifactBinding
 }
 
 // Resolver finds the artifact that an entry names and binds it by what can be
@@ -227,6 +231,7 @@ const (
 	CheckIntegrity     = "integrity"      // the package registry's own digest against the bytes
 	CheckVersion       = "version"        // name and version inside the artifact against the entry
 	CheckTag           = "tag"            // an OCI tag still points to the digest that was fetched
+	CheckSource        = "source"         // the host that was asked and the one that answered; it passes where the redirect was lawful
 	CheckNamespaceDNS  = "namespace_dns"  // the namespace's DNS proof
 	CheckNamespaceHTTP = "namespace_http" // the namespace's proof at /.well-known
 	CheckTLSIdentity   = "tls_identity"   // a remote server's key against the pinned one

@@ -1,5 +1,7 @@
 package admission
 
+import "strings"
+
 // Package types of a registry entry, and remote for a server that is reached by
 // URL. A registry may name others; no resolver serves them.
 const (
@@ -85,4 +87,128 @@ type ReleaseBinding struct {
 type StatementBinding struct {
 	Reason   string `json:"reason"`   // why not
 	StatedBy string `json:"statedBy"` // the operator or policy that says so
+}
+
+// Bounds of a binding.
+const (
+	maxReleaseBytes   = 255
+	maxStatementBytes = 1024
+)
+
+// ParseBinding reads a binding from its canonical bytes.
+func ParseBinding(b []byte) (*ArtifactBinding, error) { return parse[ArtifactBinding](b) }
+
+// Validate implements [Record].
+func (a *ArtifactBinding) Validate() error {
+	if err := first(
+		checkSchema(a.Schema, BindingSchema),
+		checkToken("/packageType", a.PackageType),
+		checkText("/identifier", a.Identifier, MaxLocatorBytes),
+		checkOptionalText("/version", a.Version, maxVersionBytes),
+		checkText("/transport", a.Transport, 64),
+		checkText("/locator", a.Locator, MaxLocatorBytes),
+		checkTime("/retrievedAt", a.RetrievedAt),
+	); err != nil {
+		return err
+	}
+	members := []struct {
+		kind    BindingKind
+		name    string
+		present bool
+	}{
+		{KindBytes, "/bytes", a.Bytes != nil},
+		{KindPinnedDeployment, "/deployment", a.Deployment != nil},
+		{KindAttestedRelease, "/release", a.Release != nil},
+		{KindNotBytePinnable, "/statement", a.Statement != nil},
+	}
+	known := false
+	for _, m := range members {
+		switch {
+		case m.kind == a.Kind && !m.present:
+			return &Error{m.name, "is missing: a binding of kind " + string(a.Kind) + " has it",
+				"a version is a label and never takes the place of a digest"}
+		case m.kind != a.Kind && m.present:
+			return bad(m.name, "is present in a binding of kind %q", clip(string(a.Kind)))
+		}
+		known = known || m.kind == a.Kind
+	}
+	if !known {
+		return bad("/kind", "is %q, want bytes, pinned_deployment, attested_release or not_byte_pinnable", clip(string(a.Kind)))
+	}
+	return a.validateMember()
+}
+
+func (a *ArtifactBinding) validateMember() error {
+	switch {
+	case a.Bytes != nil:
+		if a.Bytes.Size < 0 {
+			return bad("/bytes/size", "is %d", a.Bytes.Size)
+		}
+		return first(a.Bytes.Digests.validate("/bytes/digests"), checkOptionalText("/bytes/mediaType", a.Bytes.MediaType, 255))
+	case a.Deployment != nil:
+		return first(checkDigest("/deployment/toolContract", a.Deployment.ToolContract),
+			checkOptionalDigest("/deployment/tlsKey", a.Deployment.TLSKey),
+			checkOptionalDigest("/deployment/discovery", a.Deployment.Discovery))
+	case a.Release != nil:
+		return first(checkText("/release/release", a.Release.Release, maxReleaseBytes), checkDigest("/release/attestation", a.Release.Attestation))
+	}
+	return first(checkText("/statement/reason", a.Statement.Reason, maxStatementBytes), checkText("/statement/statedBy", a.Statement.StatedBy, 255))
+}
+
+// validate wants sha256 and no weak or unknown algorithm.
+func (d DigestSet) validate(path string) error {
+	if d["sha256"] == "" {
+		return bad(path+"/sha256", "is missing")
+	}
+	for alg, value := range d {
+		n, known := digestBytes[alg]
+		if !known {
+			return bad(path, "has algorithm %q, want sha256, sha384 or sha512", clip(alg))
+		}
+		if !isHex(value, n) {
+			return bad(path+"/"+alg, "is %q, want %d lower-case hex digits", clip(value), 2*n)
+		}
+	}
+	return nil
+}
+
+// SHA256 is the artifact's own digest, sha256:…; empty if it has no bytes.
+func (a *ArtifactBinding) SHA256() string {
+	if a == nil || a.Bytes == nil {
+		return ""
+	}
+	return "sha256:" + a.Bytes.Digests["sha256"]
+}
+
+// SubjectNames are the names under which an attestation may speak of the
+// artifact. Equal bytes under another name are another package's (ADM-10).
+//
+//	npm   pkg:npm/<name>@<version>, with @scope spelled %40scope
+//	pypi  the file's name
+//	oci   the repository without tag and digest; docker.io also as index.docker.io
+//	mcpb  the file's name
+func (a *ArtifactBinding) SubjectNames() []string {
+	switch a.PackageType {
+	case TypeNPM:
+		name := a.Identifier
+		if scope, ok := strings.CutPrefix(name, "@"); ok {
+			name = "%40" + scope
+		}
+		return []string{"pkg:npm/" + name + "@" + a.Version}
+	case TypeOCI:
+		repository, _, _ := strings.Cut(a.Identifier, "@")
+		if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') {
+			repository = repository[:i]
+		}
+		names := []string{repository}
+		if rest, ok := strings.CutPrefix(repository, "docker.io/"); ok {
+			names = append(names, "index.docker.io/"+rest)
+		}
+		return names
+	case TypePyPI, TypeMCPB:
+		base, _, _ := strings.Cut(a.Locator, "?")
+		base, _, _ = strings.Cut(base, "#")
+		return []string{base[strings.LastIndexByte(base, '/')+1:]}
+	}
+	return nil
 }

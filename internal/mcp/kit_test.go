@@ -281,7 +281,11 @@ func at(o any, path string) any {
 }
 
 // surfaces runs a test over both transports, both backends and both revisions.
-func surfaces(t *testing.T, test func(t *testing.T, l *ledger, s *session)) {
+func surfaces(t *testing.T, test func(t *testing.T, l *ledger, s *session)) { surfacesOf(t, 4, test) }
+
+// surfacesOf is surfaces for tests that take long: with 2 each transport, backend
+// and revision is there once.
+func surfacesOf(t *testing.T, n int, test func(t *testing.T, l *ledger, s *session)) {
 	stdio := func(t *testing.T, revision string, l *ledger) *session {
 		return overStdio(t, revision, mcp.Config{Ledger: mcp.Remote{Client: l.client(t)}, Version: "test"})
 	}
@@ -290,9 +294,9 @@ func surfaces(t *testing.T, test func(t *testing.T, l *ledger, s *session)) {
 		name, revision string
 		dial           func(*testing.T, string, *ledger) *session
 	}{
-		{"http " + sessions, sessions, http}, {"http " + single, single, http},
-		{"stdio " + sessions, sessions, stdio}, {"stdio " + single, single, stdio},
-	} {
+		{"http " + sessions, sessions, http}, {"stdio " + single, single, stdio},
+		{"http " + single, single, http}, {"stdio " + sessions, sessions, stdio},
+	}[:n] {
 		t.Run(c.name, func(t *testing.T) {
 			l := startLedger(t)
 			test(t, l, c.dial(t, c.revision, l))

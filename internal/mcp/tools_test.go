@@ -189,7 +189,7 @@ func TestEVI12_NoPrivateValueAndNoSaltComesBack(t *testing.T) {
 }
 
 func TestMCP01_PagesAreBoundedAndLeaveNothingOut(t *testing.T) {
-	surfaces(t, func(t *testing.T, l *ledger, s *session) {
+	surfacesOf(t, 2, func(t *testing.T, l *ledger, s *session) {
 		const n = 300
 		long := strings.Repeat("ü", 127) // pages of such identifiers are cut by their size
 		c := l.client(t)
@@ -250,7 +250,7 @@ func TestMCP01_PagesAreBoundedAndLeaveNothingOut(t *testing.T) {
 }
 
 func TestMCP02_WhatIsOverTheBoundIsNotInlined(t *testing.T) {
-	surfaces(t, func(t *testing.T, _ *ledger, s *session) {
+	surfacesOf(t, 2, func(t *testing.T, _ *ledger, s *session) {
 		id := s.begin("i")
 		first := at(s.must("receipt_get", obj{"attemptId": id}), "attempt.receipts").([]any)[0]
 		for i := range 80 { // reviews may follow reviews

@@ -10,6 +10,7 @@
 //	protocol_test.go  one table of requests to three witnesses
 //	quorum_test.go    three witnesses of three makers cosign our log
 //	feed_test.go      the load test and the feeder of others, against our witness
+//	vectors_test.go   the published vectors under the parsers of others
 //
 // What was found is in docs/spec/peers.md.
 package interop

@@ -244,7 +244,9 @@ func (l *gateLog) work(j *job, older bool) {
 func (l *gateLog) audit(ctx context.Context, c *Checkpoint) error {
 	r := l.run(c)
 	r.store = l.store
-	r.store.reset() // an earlier run may have failed
+	if err := r.store.reset(); err != nil { // an earlier run may have failed
+		return fmt.Errorf("%w: %w", ErrPending, err)
+	}
 	err := r.store.wipe(nsRun)
 	if err == nil {
 		err = r.audit(ctx)
@@ -252,8 +254,11 @@ func (l *gateLog) audit(ctx context.Context, c *Checkpoint) error {
 	if errors.Is(err, errDone) {
 		err = nil
 	}
-	if ferr := r.finish(err); err == nil {
+	if ferr := r.finish(); err == nil {
 		err = ferr
+	}
+	if errors.Is(err, errStoreDamaged) {
+		err = errors.Join(err, l.store.startOver()) // it is derived
 	}
 	if err == nil {
 		err = l.store.sync() // from here on the audited tree is remembered

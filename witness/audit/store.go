@@ -132,9 +132,13 @@ func (s *store) open() (err error) {
 }
 
 // reset forgets changes that were not committed.
-func (s *store) reset() {
+func (s *store) reset() error {
+	if s.db == nil { // it could not be opened the last time
+		return s.open()
+	}
 	s.txn.Discard()
 	s.txn = s.db.NewTransaction(true)
+	return nil
 }
 
 // startOver deletes all rows: the fold is derived from the log.
@@ -142,6 +146,7 @@ func (s *store) startOver() error {
 	if s.db != nil {
 		s.txn.Discard()
 		_ = s.db.Close() // it is damaged
+		s.db = nil
 	}
 	if err := os.RemoveAll(filepath.Join(s.dir, "db")); err != nil {
 		return fmt.Errorf("delete the damaged fold: %w", err)
@@ -150,6 +155,9 @@ func (s *store) startOver() error {
 }
 
 func (s *store) close() error {
+	if s.db == nil {
+		return s.lock.Unlock()
+	}
 	s.txn.Discard()
 	return errors.Join(s.db.Close(), s.lock.Unlock())
 }

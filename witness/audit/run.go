@@ -331,7 +331,7 @@ func (r *run) keepFinding(f Finding) error {
 
 // finish brings what the fold counted into the report and hands out the findings.
 func (r *run) finish() error {
-	if r.store == nil {
+	if r.store == nil || r.store.db == nil {
 		return nil
 	}
 	if r.fold != nil {

@@ -85,9 +85,11 @@ func TestLinksOfTheSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	link := regexp.MustCompile(`\[[^]]*\]\(([^)#:]+)\)`)
 	mention := regexp.MustCompile(`\b([a-z]+\.md)\b`)
-	vector := regexp.MustCompile("`([a-z_]+\\.json)`")
+	vectors := regexp.MustCompile(`(?s)Vectors: .*?(?:\n\n|$)`)
+	vector := regexp.MustCompile("`([a-z_/]+\\.json)`")
+	found := 0
 	for _, page := range some(t, "pages", pages) {
 		b, err := os.ReadFile(page)
 		if err != nil {
@@ -97,16 +99,22 @@ func TestLinksOfTheSpecification(t *testing.T) {
 		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
 			names = append(names, filepath.Join(dir, m[1]))
 		}
-		for _, m := range mention.FindAllStringSubmatch(string(b), -1) {
+		for _, m := range mention.FindAllStringSubmatch(link.ReplaceAllString(string(b), ""), -1) {
 			names = append(names, filepath.Join(dir, m[1]))
 		}
-		for _, m := range vector.FindAllStringSubmatch(string(b), -1) {
-			names = append(names, filepath.Join("..", "..", "testdata", "vectors", m[1]))
+		for _, text := range vectors.FindAllString(string(b), -1) {
+			for _, m := range vector.FindAllStringSubmatch(text, -1) {
+				names = append(names, filepath.Join("..", "..", "testdata", "vectors", m[1]))
+				found++
+			}
 		}
 		for _, name := range names {
 			if _, err := os.Stat(name); err != nil {
 				t.Errorf("%s names %s: %v", filepath.Base(page), name, err)
 			}
 		}
+	}
+	if found < 15 {
+		t.Errorf("only %d names of vector files were found", found)
 	}
 }

@@ -7,7 +7,7 @@ from .common import ORIGIN, PUBLIC, SEEDS, b64
 
 NOTE, CHECKPOINT, COSIGNATURE, WITNESS = "signed-note", "tlog-checkpoint", "tlog-cosignature", "tlog-witness"
 PROOF, POLICY, TREE, LATTICE = "tlog-proof", "tlog-policy", "RFC 6962", "FIPS 204"
-OURS_LOG, OURS_WITNESS = "docs/spec/log.md", "docs/spec/witness.md"
+OURS_LOG, OURS_TRUST, OURS_WITNESS = "docs/spec/log.md", "docs/spec/trust.md", "docs/spec/witness.md"
 
 # Seeds of ML-DSA-44 keys. They are public: never use them for anything.
 LATTICE_SEEDS = {"log-pq": b"\x13" * 32, "witness-pq": b"\x14" * 32, "attacker-pq": b"\x16" * 32}

@@ -112,7 +112,8 @@ def check_cosignature(f):
     for case in f.doc["lattice"]:
         seed, msg = bytes.fromhex(case["seed"]), bytes.fromhex(case["message"])
         pub, sig = mldsa.public(seed), mldsa.sign(seed, msg)
-        f.same(case, (case["publicSha256"], case["signatureSha256"], True), (hashlib.sha256(pub).hexdigest(), hashlib.sha256(sig).hexdigest(), mldsa.verify(pub, msg, sig)))
+        f.same(case, (case["publicSha256"], case["signatureSha256"], True),
+        (hashlib.sha256(pub).hexdigest(), hashlib.sha256(sig).hexdigest(), mldsa.verify(pub, msg, sig)))
     for case in f.doc["verify"]:
         f.verify(case)
 
@@ -146,7 +147,8 @@ class Witness:
 
 def check_add_checkpoint(f):
     spec = f.doc["witness"]
-    f.same({"spec": "signed-note", "rule": "key of the witness"}, spec["vkey"], str(log.VKey(spec["name"], log.COSIGNATURE, ed25519.public(bytes.fromhex(spec["seed"])))))
+    f.same({"spec": "signed-note", "rule": "key of the witness"}, spec["vkey"],
+    str(log.VKey(spec["name"], log.COSIGNATURE, ed25519.public(bytes.fromhex(spec["seed"])))))
     at = int(spec["time"])
     members = ("status", "contentType", "answer", "line", "evidence")
     for case in f.doc["cases"]:
@@ -198,7 +200,8 @@ def check_policy(f):
         return out
 
     for case in f.doc["accept"]:
-        want = {"logs": [(x["key"], f.raw(x["url"])) for x in case["logs"]], "witnesses": [(f.raw(x["name"]), x["key"], f.raw(x["url"])) for x in case["witnesses"]],
+        want = {"logs": [(x["key"], f.raw(x["url"])) for x in case["logs"]],
+        "witnesses": [(f.raw(x["name"]), x["key"], f.raw(x["url"])) for x in case["witnesses"]],
                 "groups": [(f.raw(x["name"]), x["k"], list(map(f.raw, x["members"]))) for x in case["groups"]], "quorum": f.raw(case["quorum"])}
         if "satisfied" in case:
             want["satisfied"] = [list(map(f.raw, x)) for x in case["satisfied"]]

@@ -40,10 +40,6 @@ def parse_request(b):
     return old, proof, text, sigs
 
 
-def write_request(old, proof, note):
-    return b"old %d\n" % old + b"".join(log.b64(h).encode() + b"\n" for h in proof) + b"\n" + note
-
-
 # --- consistency -----------------------------------------------------------
 
 
@@ -180,7 +176,6 @@ def read_answer(status, content_type, body, note, keys):
 # --- equivocation document -------------------------------------------------
 
 
-KINDS = ("same_size", "rewritten", "empty_root", "unproven")
 MEMBERS = {"schemaVersion", "kind", "origin", "cosigned", "offered", "proof", "observedAt", "witness"}
 OPTIONAL = {"cosigned", "proof", "witness"}
 

@@ -1,7 +1,7 @@
 """tlog/signed_note.json"""
 from formats import log, pieces
 
-from .common import ORIGIN, PUBLIC
+from .common import ORIGIN
 from .tlog import (DASH, KEYS, NOTE, OURS_LOG, TIME, forged, key, lattice_lines, line, note, raw_line, refuse, signature, some_hash, spare_bits, stretch, tree,
                    verdict)
 
@@ -23,11 +23,13 @@ def unknown(n, size=64):
 # (spec, rule, note, names of the known keys)
 ACCEPT = [
     (NOTE, "one signature", GOOD, ["log"]), (NOTE, "the text need not be a checkpoint", note("hello\n", line("log", "hello\n")), ["log"]),
-    (NOTE, "a text of one newline", note("\n", line("log", "\n")), ["log"]), (NOTE, "blank lines in the text", note("a\n\nb\n", line("log", "a\n\nb\n")), ["log"]),
+    (NOTE, "a text of one newline", note("\n", line("log", "\n")), ["log"]),
+    (NOTE, "blank lines in the text", note("a\n\nb\n", line("log", "a\n\nb\n")), ["log"]),
     (NOTE, "two blank lines: the last one divides", note("a\n\n", line("log", "a\n\n")), ["log"]),
     (NOTE, "a signature line in the text", note("a\n\n" + LOG, line("log", "a\n\n" + LOG)), ["log"]),
     (NOTE, "U+007F and U+2028 in the text", note("a\x7f\u2028b\n", line("log", "a\x7f\u2028b\n")), ["log"]),
-    (NOTE, "all kinds of keys", note(TEXT, LOG, PQ, W1, W2, WPQ), list(KEYS)), (NOTE, "the order of lines is free", note(TEXT, WPQ, W2, LOG), ["log", "witness-2", "witness-pq"]),
+    (NOTE, "all kinds of keys", note(TEXT, LOG, PQ, W1, W2, WPQ), list(KEYS)),
+    (NOTE, "the order of lines is free", note(TEXT, WPQ, W2, LOG), ["log", "witness-2", "witness-pq"]),
     (NOTE, "an unknown key is ignored", note(TEXT, UNKNOWN, LOG, UNKNOWN), ["log"]),
     (NOTE, "an unknown key under a known name", note(TEXT, raw_line(ORIGIN, b"\1\2\3\4", b"\0" * 64), LOG), ["log"]),
     (NOTE, "an unknown key with a known id", note(TEXT, raw_line("other.example", KEYS["log"].id, b"\0" * 64), LOG), ["log"]),
@@ -47,30 +49,38 @@ ACCEPT = [
     (OURS_LOG, "a signature of 8192 bytes", [TEXT, "\n" + DASH + "a ", stretch(2732, "AAAA"), "\n", LOG], ["log"]),
     (OURS_LOG, "a text of nearly 1 MiB", [stretch((1 << 20) - 100), "\n\n", UNKNOWN], ["log"]),
 ]
-BLANK = "\n\n"
 REJECT = [
     (NOTE, "empty", ""), (NOTE, "a newline", "\n"), (NOTE, "two newlines", "\n\n"), (NOTE, "no signature", note(TEXT)), (NOTE, "no blank line", TEXT + LOG),
     (NOTE, "no text", "\n" + LOG), (NOTE, "signature line alone", LOG), (NOTE, "text without its newline", TEXT[:-1] + "\n" + LOG),
-    (NOTE, "no newline at the end", GOOD[:-1]), (NOTE, "a blank line behind the signatures", GOOD + "\n"), (NOTE, "a text line behind the signatures", GOOD + "x\n"),
+    (NOTE, "no newline at the end", GOOD[:-1]), (NOTE, "a blank line behind the signatures", GOOD + "\n"),
+    (NOTE, "a text line behind the signatures", GOOD + "x\n"),
     (NOTE, "a blank line between signatures", note(TEXT, LOG, "\n", "x\n")), (NOTE, "CR LF everywhere", GOOD.replace("\n", "\r\n")),
-    (NOTE, "CR in the text", note(TEXT.replace("7\n", "7\r\n"), LOG)), (NOTE, "CR LF behind a signature", GOOD[:-1] + "\r\n"), (NOTE, "CR as blank line", TEXT + "\r\n" + LOG),
-    (NOTE, "tab in the text", note("\t" + TEXT, LOG)), (NOTE, "U+0000 in the text", note("\0" + TEXT, LOG)), (NOTE, "U+001F in the text", note("\x1f" + TEXT, LOG)),
-    (NOTE, "U+000B in a name", note(TEXT, DASH + "a\x0bb AAAAAAE=\n")), (NOTE, "invalid UTF-8 in the text", [b"\xff", GOOD]), (NOTE, "an overlong newline", [b"a\xc0\x8ab\n\n", LOG]),
+    (NOTE, "CR in the text", note(TEXT.replace("7\n", "7\r\n"), LOG)), (NOTE, "CR LF behind a signature", GOOD[:-1] + "\r\n"),
+    (NOTE, "CR as blank line", TEXT + "\r\n" + LOG),
+    (NOTE, "tab in the text", note("\t" + TEXT, LOG)), (NOTE, "U+0000 in the text", note("\0" + TEXT, LOG)),
+    (NOTE, "U+001F in the text", note("\x1f" + TEXT, LOG)),
+    (NOTE, "U+000B in a name", note(TEXT, DASH + "a\x0bb AAAAAAE=\n")), (NOTE, "invalid UTF-8 in the text", [b"\xff", GOOD]),
+    (NOTE, "an overlong newline", [b"a\xc0\x8ab\n\n", LOG]),
     (NOTE, "a surrogate in UTF-8", [b"\xed\xa0\x80", GOOD]), (NOTE, "a dash cut short", [TEXT + "\n", b"\xe2\x80", " a AAAAAAE=\n"]),
     (NOTE, "U+002D for U+2014", note(TEXT, LOG.replace("\u2014", "-"))), (NOTE, "U+2013 for U+2014", note(TEXT, LOG.replace("\u2014", "\u2013"))),
     (NOTE, "U+2015 for U+2014", note(TEXT, LOG.replace("\u2014", "\u2015"))), (NOTE, "two hyphens for U+2014", note(TEXT, LOG.replace("\u2014", "--"))),
     (NOTE, "the dash twice", note(TEXT, "\u2014" + LOG)), (NOTE, "a byte order mark before the dash", note(TEXT, "\ufeff" + LOG)),
     (NOTE, "space before the dash", note(TEXT, " " + LOG)), (NOTE, "no space behind the dash", note(TEXT, LOG.replace(DASH, "\u2014"))),
-    (NOTE, "U+00A0 behind the dash", note(TEXT, LOG.replace(DASH, "\u2014\u00a0"))), (NOTE, "two spaces behind the dash", note(TEXT, LOG.replace(DASH, DASH + " "))),
+    (NOTE, "U+00A0 behind the dash", note(TEXT, LOG.replace(DASH, "\u2014\u00a0"))),
+    (NOTE, "two spaces behind the dash", note(TEXT, LOG.replace(DASH, DASH + " "))),
     (NOTE, "two spaces before the signature", note(TEXT, DASH + "a  AAAAAAE=\n")), (NOTE, "space behind the signature", note(TEXT, DASH + "a AAAAAAE= \n")),
     (NOTE, "a fourth item", note(TEXT, DASH + "a AAAAAAE= b\n")), (NOTE, "no signature behind the name", note(TEXT, DASH + "a\n")),
-    (NOTE, "nothing behind the dash", note(TEXT, DASH + "\n")), (NOTE, "no name", note(TEXT, DASH + " AAAAAAE=\n")), (NOTE, "plus in the name", note(TEXT, DASH + "a+b AAAAAAE=\n")),
+    (NOTE, "nothing behind the dash", note(TEXT, DASH + "\n")), (NOTE, "no name", note(TEXT, DASH + " AAAAAAE=\n")),
+    (NOTE, "plus in the name", note(TEXT, DASH + "a+b AAAAAAE=\n")),
     (NOTE, "U+00A0 in the name", note(TEXT, DASH + "a\u00a0b AAAAAAE=\n")), (NOTE, "U+2003 in the name", note(TEXT, DASH + "a\u2003b AAAAAAE=\n")),
     (NOTE, "U+0085 in the name", note(TEXT, DASH + "a\u0085b AAAAAAE=\n")), (NOTE, "U+3000 in the name", note(TEXT, DASH + "a\u3000b AAAAAAE=\n")),
-    (NOTE, "no base64", tail("????")), (NOTE, "empty base64", tail("")), (NOTE, "base64 without padding", tail("AAAAAAE")), (NOTE, "padding too much", tail("AAAAAAE==")),
-    (NOTE, "padding in the middle", tail("AAAA====AAAA")), (NOTE, "two encodings in a row", tail("AAAAAAE=AAAAAAE=")), (NOTE, "base64 with bits behind its end", tail(spare_bits("AAAAAAE="))),
+    (NOTE, "no base64", tail("????")), (NOTE, "empty base64", tail("")), (NOTE, "base64 without padding", tail("AAAAAAE")),
+    (NOTE, "padding too much", tail("AAAAAAE==")),
+    (NOTE, "padding in the middle", tail("AAAA====AAAA")), (NOTE, "two encodings in a row", tail("AAAAAAE=AAAAAAE=")),
+    (NOTE, "base64 with bits behind its end", tail(spare_bits("AAAAAAE="))),
     (NOTE, "bits behind the end of a known key's signature", note(TEXT, spare_bits(LOG))),
-    (NOTE, "URL alphabet", tail("AAAAAA__")), (NOTE, "a newline in the base64", note(TEXT, LOG[:-9] + "\n" + LOG[-9:])), (NOTE, "key id alone", tail("AAAAAA==")),
+    (NOTE, "URL alphabet", tail("AAAAAA__")), (NOTE, "a newline in the base64", note(TEXT, LOG[:-9] + "\n" + LOG[-9:])),
+    (NOTE, "key id alone", tail("AAAAAA==")),
     (NOTE, "3 bytes", tail("AAAA")), (NOTE, "the base64 of nothing but padding", tail("====")),
     (OURS_LOG, "101 signatures", [TEXT + "\n", stretch(100, UNKNOWN), LOG]), (OURS_LOG, "1000 signature lines", [TEXT + "\n", stretch(1000, LOG)]),
     (OURS_LOG, "a signature of 8193 bytes", [TEXT + "\n" + DASH + "a ", stretch(2732, "AAAA"), "AA==\n", LOG]),
@@ -81,7 +91,8 @@ REJECT = [
 VERIFY = [
     (NOTE, "text changed", note(TEXT.replace("\n7\n", "\n8\n"), LOG), ["log"]), (NOTE, "a line added to the text", note(TEXT + "x\n", LOG), ["log"]),
     (NOTE, "known name and id, signature of another key", note(TEXT, forged("log", TEXT)), ["log"]),
-    (NOTE, "a good line does not excuse a bad one", note(TEXT, LOG, forged("log", TEXT)), ["log"]), (NOTE, "a bad line before the good one", note(TEXT, forged("log", TEXT), LOG), ["log"]),
+    (NOTE, "a good line does not excuse a bad one", note(TEXT, LOG, forged("log", TEXT)), ["log"]),
+    (NOTE, "a bad line before the good one", note(TEXT, forged("log", TEXT), LOG), ["log"]),
     (NOTE, "a bad line of one key, good lines of others", note(TEXT, LOG, forged("witness-1", TEXT), W2), ["log", "witness-1", "witness-2"]),
     (NOTE, "a bad line of type 0x06", note(TEXT, LOG, forged("witness-pq", TEXT)), ["log", "witness-pq"]),
     (NOTE, "a bad line as the 16th", note(TEXT, *unknown(14), LOG, forged("witness-1", TEXT)), ["log", "witness-1"]),
@@ -90,7 +101,8 @@ VERIFY = [
     (NOTE, "a plain signature of 63 bytes", note(TEXT, log.note_line(KEYS["log"], signature("log", KEYS["log"], TEXT)[:-1])), ["log"]),
     (NOTE, "a plain signature of 65 bytes", note(TEXT, log.note_line(KEYS["log"], signature("log", KEYS["log"], TEXT) + b"\0")), ["log"]),
     (NOTE, "a signature of one byte under a known key", note(TEXT, log.note_line(KEYS["log"], b"\0")), ["log"]),
-    (NOTE, "a cosignature under the id of type 0x01", note(TEXT, log.note_line(KEYS["log"], TIME.to_bytes(8, "big") + signature("log", KEYS["log"], TEXT))), ["log"]),
+    (NOTE, "a cosignature under the id of type 0x01", note(TEXT, log.note_line(KEYS["log"], TIME.to_bytes(8, "big") + signature("log", KEYS["log"], TEXT))),
+        ["log"]),
     (NOTE, "blank line within: another text was signed", note("a\n\nb\n", line("log", "a\n")), ["log"]),
 ]
 

@@ -3,7 +3,7 @@ import hashlib
 
 from formats import log, mldsa, pieces
 
-from .common import ORIGIN, PUBLIC, b64
+from .common import PUBLIC, b64
 from .tlog import KEYS, LATTICE_SEEDS, NOTE, OURS_LOG, parse_vkey, refuse, spare_bits
 
 # The example of the signed-note specification.
@@ -38,7 +38,8 @@ REJECT = [
     (NOTE, "no name", f"+{ID}+{KEY}"), (NOTE, "no name, with the id of an empty name", vkey("", RAW)), (NOTE, "no id", f"{NAME}++{KEY}"),
     (NOTE, "plus in the name", vkey("a+b", RAW)), (NOTE, "space in the name", vkey("a b", RAW)), (NOTE, "U+00A0 in the name", vkey("a\u00a0b", RAW)),
     (NOTE, "U+2003 in the name", vkey("a\u2003b", RAW)), (NOTE, "U+3000 at the end of the name", vkey("a\u3000", RAW)),
-    (NOTE, "U+0085 in the name", vkey("a\u0085b", RAW)), (NOTE, "U+1680 in the name", vkey("a\u1680b", RAW)), (NOTE, "tab in the name", vkey("a\tb", RAW)), (NOTE, "newline in the name", vkey("a\nb", RAW)),
+    (NOTE, "U+0085 in the name", vkey("a\u0085b", RAW)), (NOTE, "U+1680 in the name", vkey("a\u1680b", RAW)), (NOTE, "tab in the name", vkey("a\tb", RAW)),
+    (NOTE, "newline in the name", vkey("a\nb", RAW)),
     (NOTE, "U+0001 in the name", vkey("a\x01b", RAW)), (NOTE, "invalid UTF-8 in the name", [b"a\xff", vkey("ab", RAW)[2:]]),
     (OURS_LOG, "U+007F in the name", vkey("a\x7fb", RAW)), (OURS_LOG, "a name of 256 bytes", vkey("n" * 256, RAW)),
     (OURS_LOG, "a name of 255 characters and 256 bytes", vkey("n" * 254 + "\u00fc", RAW)),
@@ -51,10 +52,12 @@ REJECT = [
     (NOTE, "padding too much", GOOD + "="), (NOTE, "URL alphabet", vkey("a", b"\x01" + b"\xff" * 32).replace("/", "_")),
     (NOTE, "newline behind it", GOOD + "\n"), (NOTE, "newline in the base64", f"{NAME}+{ID}+{KEY[:8]}\n{KEY[8:]}"),
     (NOTE, "carriage return in the base64", f"{NAME}+{ID}+{KEY[:8]}\r{KEY[8:]}"), (NOTE, "space before it", " " + GOOD), (NOTE, "space behind it", GOOD + " "),
-    (NOTE, "31 bytes", vkey("a", RAW[:-1])), (NOTE, "33 bytes", vkey("a", RAW + b"\0")), (NOTE, "base64 with bits behind its end", spare_bits(str(KEYS["log-pq"]))),
+    (NOTE, "31 bytes", vkey("a", RAW[:-1])), (NOTE, "33 bytes", vkey("a", RAW + b"\0")),
+    (NOTE, "base64 with bits behind its end", spare_bits(str(KEYS["log-pq"]))),
     (NOTE, "ML-DSA-44 of 1311 bytes", vkey("a", bytes([6]) + mldsa.public(LATTICE_SEEDS["log-pq"])[:-1])),
     (NOTE, "ML-DSA-44 of 1313 bytes", vkey("a", bytes([6]) + mldsa.public(LATTICE_SEEDS["log-pq"]) + b"\0")),
-    (NOTE, "an Ed25519 key as ML-DSA-44", vkey("a", bytes([6]) + PUBLIC["log"])), (NOTE, "an ML-DSA-44 key as Ed25519", vkey("a", bytes([1]) + mldsa.public(LATTICE_SEEDS["log-pq"]))),
+    (NOTE, "an Ed25519 key as ML-DSA-44", vkey("a", bytes([6]) + PUBLIC["log"])),
+    (NOTE, "an ML-DSA-44 key as Ed25519", vkey("a", bytes([1]) + mldsa.public(LATTICE_SEEDS["log-pq"]))),
     (NOTE, "type 0x00, not assigned", vkey("a", bytes([0]) + PUBLIC["log"])), (OURS_LOG, "type 0x02", vkey("a", bytes([2]) + PUBLIC["log"])),
     (NOTE, "type 0x03, reserved", vkey("a", bytes([3]) + PUBLIC["log"])), (OURS_LOG, "type 0x05", vkey("a", bytes([5]) + PUBLIC["log"])),
     (OURS_LOG, "type 0xff", vkey("a", bytes([255]) + PUBLIC["log"])), (OURS_LOG, "a megabyte", ["a+00000000+", pieces.Repeat("A", 1 << 20)]),

@@ -160,3 +160,6 @@ func factOf(g *Finding, used []int, i int) FactAttestation {
 	}
 	return a
 }
+
+// EmptyFacts are facts of which nothing is known but that they are there.
+func EmptyFacts() *Facts { return (&Input{}).facts(&Class{}, nil, nil) }

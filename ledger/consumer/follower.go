@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
 	"time"
@@ -185,5 +184,3 @@ func (f *Follower) Position() (next, size uint64) {
 	}
 	return f.next, size
 }
-
-func (f *Follower) doing(what string) string { return fmt.Sprintf("%s at leaf %d", what, f.next) }

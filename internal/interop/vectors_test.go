@@ -263,7 +263,7 @@ func TestVerifiersOverTheVectors(t *testing.T) {
 		}
 	}
 	want := []string{
-		"the same line twice", // found once: the second is dropped
+		"two cosignatures of one key: the later time counts", "the same line twice", // found once: the second is dropped
 		"a good line does not excuse a bad one",
 		"0x04: time 2^63", "0x06: time 2^63", "0x04: time 2^64-1",
 		"0x06: a size with a leading zero", // signed as the number that it stands for

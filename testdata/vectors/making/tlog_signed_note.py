@@ -36,6 +36,7 @@ ACCEPT = [
     (NOTE, "a known id under a name in another case", note(TEXT, raw_line(ORIGIN.upper(), KEYS["log"].id, b"\0" * 64), LOG), ["log"]),
     (NOTE, "a name that only looks the same", note(TEXT, raw_line(ORIGIN.replace("e", "\u0435"), KEYS["log"].id, b"\0" * 64), LOG), ["log"]),
     (NOTE, "one key as two types has two ids", note(TEXT, log.note_line(key("log", ORIGIN, log.COSIGNATURE), b"\0" * 72), LOG), ["log"]),
+    (NOTE, "two cosignatures of one key: the later time counts", note(TEXT, LOG, W1, line("witness-1", TEXT, 7)), ["log", "witness-1"]),
     (NOTE, "the same line twice", note(TEXT, LOG, LOG), ["log"]), (NOTE, "no known key", note(TEXT, UNKNOWN), ["log"]),
     (NOTE, "a known key that did not sign", note(TEXT, LOG), ["log", "witness-1"]),
     (NOTE, "a signature of one byte of an unknown key", note(TEXT, raw_line("a", b"\0\0\0\0", b"x"), LOG), ["log"]),

@@ -21,7 +21,7 @@ func (r *reader) lint(p *Policy) {
 	}
 	for _, name := range p.RetentionClasses() {
 		if !used[name] {
-			r.report(SeverityWarning, nil, "unused", "/retention/"+name, "", "no class uses it")
+			r.report(SeverityWarning, p.retentionAt[name], "unused", "/retention/"+name, "delete it", "no class uses it")
 		}
 	}
 	for i, u := range p.rules {

@@ -19,6 +19,7 @@ type Policy struct {
 	canonical   []byte
 	description string
 	retention   map[string]Retention
+	retentionAt map[string]*node
 	review      Review
 	classes     []*class
 	rules       []*rule

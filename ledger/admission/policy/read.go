@@ -45,12 +45,12 @@ func read(b []byte) (*Policy, []Problem) {
 }
 
 func (r *reader) policy(n *node) *Policy {
-	p := &Policy{retention: make(map[string]Retention)}
-	if !r.object(n, "", "!schema", "!id", "!version", "description", "!retention", "review", "!classes", "rules", "exemptions") {
-		return nil
-	}
+	p := &Policy{retention: make(map[string]Retention), retentionAt: make(map[string]*node)}
 	if s := r.text(n.get("schema"), "/schema", 64); s != "" && s != Schema {
 		r.fail(n.get("schema"), "schema", "/schema", "", "is %q, want %s", s, Schema)
+		return nil
+	}
+	if !r.object(n, "", "!schema", "!id", "!version", "description", "!retention", "review", "!classes", "rules", "exemptions") {
 		return nil
 	}
 	p.ref.ID = r.id(n.get("id"), "/id")
@@ -58,6 +58,7 @@ func (r *reader) policy(n *node) *Policy {
 	p.description = r.text(n.get("description"), "/description", 4*maxTextBytes)
 	r.mappingOf(n.get("retention"), "/retention", maxRetentions, func(key, v *node, path string) {
 		if r.object(v, path, "!kind", "!days") && r.id(key, path) != "" {
+			p.retentionAt[key.text] = key
 			p.retention[key.text] = Retention{
 				Kind: choice(r, v.get("kind"), path+"/kind", SecurityEvidence, DiscoveryTelemetry),
 				Days: r.integer(v.get("days"), path+"/days", 1, maxDays),

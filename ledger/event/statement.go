@@ -66,6 +66,10 @@ type statement struct {
 	Review   *Judgement `json:"review,omitempty"`
 	Gap      *Gap       `json:"gap,omitempty"`
 	Key      *KeyChange `json:"key,omitempty"`
+
+	Erasure   *Erasure         `json:"erasure,omitempty"`
+	Hold      *Hold            `json:"hold,omitempty"`
+	Retention *RetentionChange `json:"retention,omitempty"`
 }
 
 // KeyChange returns the key change of an attempt that was validated.
@@ -122,10 +126,10 @@ func (e *Event) validateStatement() error {
 	const path = "/statement"
 	wantReadBack := e.Lifecycle == Reconciliation
 	wantReview := e.Lifecycle == Review
-	wantGap := e.Lifecycle == Attempt && e.Subject.Kind == Ledger
+	wantNotice := e.Lifecycle == Attempt && e.Subject.Kind == Ledger
 	mayKey := e.Lifecycle == Attempt && e.Subject.Kind == Key // the ledger's own; others have none
 	if len(e.Statement) == 0 {
-		if wantReadBack || wantReview || wantGap {
+		if wantReadBack || wantReview || wantNotice {
 			return bad(path, "missing: a %s of kind %s carries one", e.Lifecycle, e.Subject.Kind)
 		}
 		return nil
@@ -137,7 +141,11 @@ func (e *Event) validateStatement() error {
 	if err != nil {
 		return prefix(path, err)
 	}
-	if !(wantReadBack || wantReview || wantGap || mayKey) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || (s.Gap != nil) != wantGap || (s.Key != nil) != mayKey {
+	notices := 0
+	if wantNotice {
+		notices = 1 // exactly one of them
+	}
+	if !(wantReadBack || wantReview || wantNotice || mayKey) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || s.notices() != notices || (s.Key != nil) != mayKey {
 		return bad(path, "does not fit a %s of kind %s", e.Lifecycle, e.Subject.Kind)
 	}
 	if r := s.ReadBack; r != nil {
@@ -171,6 +179,9 @@ func (e *Event) validateStatement() error {
 		if err := k.validate(path + "/key"); err != nil {
 			return err
 		}
+	}
+	if err := s.validateNotice(path); err != nil {
+		return err
 	}
 	if got := s.value(); string(got) != string(e.Statement) {
 		return prefix(path, notCanonical(got, e.Statement))

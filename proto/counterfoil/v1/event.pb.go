@@ -541,6 +541,9 @@ type Statement struct {
 	//	*Statement_Review
 	//	*Statement_Gap
 	//	*Statement_Key
+	//	*Statement_Erasure
+	//	*Statement_Hold
+	//	*Statement_Retention
 	Statement     isStatement_Statement `protobuf_oneof:"statement"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -619,6 +622,33 @@ func (x *Statement) GetKey() *KeyChange {
 	return nil
 }
 
+func (x *Statement) GetErasure() *Erasure {
+	if x != nil {
+		if x, ok := x.Statement.(*Statement_Erasure); ok {
+			return x.Erasure
+		}
+	}
+	return nil
+}
+
+func (x *Statement) GetHold() *Hold {
+	if x != nil {
+		if x, ok := x.Statement.(*Statement_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
+func (x *Statement) GetRetention() *RetentionChange {
+	if x != nil {
+		if x, ok := x.Statement.(*Statement_Retention); ok {
+			return x.Retention
+		}
+	}
+	return nil
+}
+
 type isStatement_Statement interface {
 	isStatement_Statement()
 }
@@ -643,6 +673,21 @@ type Statement_Key struct {
 	Key *KeyChange `protobuf:"bytes,4,opt,name=key,proto3,oneof"`
 }
 
+type Statement_Erasure struct {
+	// Of a ledger notice: private values that are about to be destroyed.
+	Erasure *Erasure `protobuf:"bytes,5,opt,name=erasure,proto3,oneof"`
+}
+
+type Statement_Hold struct {
+	// Of a ledger notice: a legal hold.
+	Hold *Hold `protobuf:"bytes,6,opt,name=hold,proto3,oneof"`
+}
+
+type Statement_Retention struct {
+	// Of a ledger notice: another retention of evidence.
+	Retention *RetentionChange `protobuf:"bytes,7,opt,name=retention,proto3,oneof"`
+}
+
 func (*Statement_Readback) isStatement_Statement() {}
 
 func (*Statement_Review) isStatement_Statement() {}
@@ -650,6 +695,12 @@ func (*Statement_Review) isStatement_Statement() {}
 func (*Statement_Gap) isStatement_Statement() {}
 
 func (*Statement_Key) isStatement_Statement() {}
+
+func (*Statement_Erasure) isStatement_Statement() {}
+
+func (*Statement_Hold) isStatement_Statement() {}
+
+func (*Statement_Retention) isStatement_Statement() {}
 
 // ReadBack is what was seen when an outcome was checked. The value itself is
 // private: its commitment and tag stand in the event.
@@ -903,6 +954,186 @@ func (x *KeyChange) GetIndex() int64 {
 	return 0
 }
 
+// Erasure says whose private values a ledger is about to destroy.
+type Erasure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// redacted or purged.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// 1 to 256 attempt ids, sorted, none twice.
+	Attempts      []string `protobuf:"bytes,2,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erasure) Reset() {
+	*x = Erasure{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erasure) ProtoMessage() {}
+
+func (x *Erasure) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
+func (*Erasure) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Erasure) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Erasure) GetAttempts() []string {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+// Hold is a legal hold on an attempt or on all attempts about a subject.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Subject       *Subject               `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Hold) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
+}
+
+func (x *Hold) GetSubject() *Subject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+// RetentionChange says that the evidence of an attempt is kept under another
+// retention class.
+type RetentionChange struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Class   string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	// security_evidence or discovery_telemetry.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Days from when each piece was stored, 1 to 36,525.
+	Days          int64 `protobuf:"varint,4,opt,name=days,proto3" json:"days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetentionChange) Reset() {
+	*x = RetentionChange{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetentionChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetentionChange) ProtoMessage() {}
+
+func (x *RetentionChange) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetentionChange.ProtoReflect.Descriptor instead.
+func (*RetentionChange) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RetentionChange) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
+}
+
+func (x *RetentionChange) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *RetentionChange) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RetentionChange) GetDays() int64 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
 // Record is an event with its signatures. Its canonical JSON is one leaf of the
 // log, at most 65,535 bytes.
 type Record struct {
@@ -916,7 +1147,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1159,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1172,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Record) GetEvent() *Event {
@@ -974,7 +1205,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1217,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1230,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Signature) GetKeyId() string {
@@ -1075,12 +1306,15 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\veffect_kind\x18\x02 \x01(\tR\n" +
 	"effectKind\x12\x1f\n" +
 	"\veffect_mode\x18\x03 \x01(\tR\n" +
-	"effectMode\"\xdd\x01\n" +
+	"effectMode\"\xff\x02\n" +
 	"\tStatement\x126\n" +
 	"\breadback\x18\x01 \x01(\v2\x18.counterfoil.v1.ReadBackH\x00R\breadback\x123\n" +
 	"\x06review\x18\x02 \x01(\v2\x19.counterfoil.v1.JudgementH\x00R\x06review\x12'\n" +
 	"\x03gap\x18\x03 \x01(\v2\x13.counterfoil.v1.GapH\x00R\x03gap\x12-\n" +
-	"\x03key\x18\x04 \x01(\v2\x19.counterfoil.v1.KeyChangeH\x00R\x03keyB\v\n" +
+	"\x03key\x18\x04 \x01(\v2\x19.counterfoil.v1.KeyChangeH\x00R\x03key\x123\n" +
+	"\aerasure\x18\x05 \x01(\v2\x17.counterfoil.v1.ErasureH\x00R\aerasure\x12*\n" +
+	"\x04hold\x18\x06 \x01(\v2\x14.counterfoil.v1.HoldH\x00R\x04hold\x12?\n" +
+	"\tretention\x18\a \x01(\v2\x1f.counterfoil.v1.RetentionChangeH\x00R\tretentionB\v\n" +
 	"\tstatement\"T\n" +
 	"\bReadBack\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
@@ -1098,7 +1332,18 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tR\tpublicKey\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\x03R\x05index\"p\n" +
+	"\x05index\x18\x04 \x01(\x03R\x05index\";\n" +
+	"\aErasure\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1a\n" +
+	"\battempts\x18\x02 \x03(\tR\battempts\"S\n" +
+	"\x04Hold\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\tR\aattempt\x121\n" +
+	"\asubject\x18\x02 \x01(\v2\x17.counterfoil.v1.SubjectR\asubject\"i\n" +
+	"\x0fRetentionChange\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\tR\x05class\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04days\x18\x04 \x01(\x03R\x04days\"p\n" +
 	"\x06Record\x12+\n" +
 	"\x05event\x18\x01 \x01(\v2\x15.counterfoil.v1.EventR\x05event\x129\n" +
 	"\n" +
@@ -1120,44 +1365,51 @@ func file_counterfoil_v1_event_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_event_proto_rawDescData
 }
 
-var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_counterfoil_v1_event_proto_goTypes = []any{
-	(*Event)(nil),     // 0: counterfoil.v1.Event
-	(*Subject)(nil),   // 1: counterfoil.v1.Subject
-	(*Source)(nil),    // 2: counterfoil.v1.Source
-	(*Assurance)(nil), // 3: counterfoil.v1.Assurance
-	(*Action)(nil),    // 4: counterfoil.v1.Action
-	(*Statement)(nil), // 5: counterfoil.v1.Statement
-	(*ReadBack)(nil),  // 6: counterfoil.v1.ReadBack
-	(*Judgement)(nil), // 7: counterfoil.v1.Judgement
-	(*Gap)(nil),       // 8: counterfoil.v1.Gap
-	(*KeyChange)(nil), // 9: counterfoil.v1.KeyChange
-	(*Record)(nil),    // 10: counterfoil.v1.Record
-	(*Signature)(nil), // 11: counterfoil.v1.Signature
-	nil,               // 12: counterfoil.v1.Event.CommitmentsEntry
-	nil,               // 13: counterfoil.v1.Event.TagsEntry
-	nil,               // 14: counterfoil.v1.Event.RefsEntry
+	(*Event)(nil),           // 0: counterfoil.v1.Event
+	(*Subject)(nil),         // 1: counterfoil.v1.Subject
+	(*Source)(nil),          // 2: counterfoil.v1.Source
+	(*Assurance)(nil),       // 3: counterfoil.v1.Assurance
+	(*Action)(nil),          // 4: counterfoil.v1.Action
+	(*Statement)(nil),       // 5: counterfoil.v1.Statement
+	(*ReadBack)(nil),        // 6: counterfoil.v1.ReadBack
+	(*Judgement)(nil),       // 7: counterfoil.v1.Judgement
+	(*Gap)(nil),             // 8: counterfoil.v1.Gap
+	(*KeyChange)(nil),       // 9: counterfoil.v1.KeyChange
+	(*Erasure)(nil),         // 10: counterfoil.v1.Erasure
+	(*Hold)(nil),            // 11: counterfoil.v1.Hold
+	(*RetentionChange)(nil), // 12: counterfoil.v1.RetentionChange
+	(*Record)(nil),          // 13: counterfoil.v1.Record
+	(*Signature)(nil),       // 14: counterfoil.v1.Signature
+	nil,                     // 15: counterfoil.v1.Event.CommitmentsEntry
+	nil,                     // 16: counterfoil.v1.Event.TagsEntry
+	nil,                     // 17: counterfoil.v1.Event.RefsEntry
 }
 var file_counterfoil_v1_event_proto_depIdxs = []int32{
 	1,  // 0: counterfoil.v1.Event.subject:type_name -> counterfoil.v1.Subject
 	2,  // 1: counterfoil.v1.Event.source:type_name -> counterfoil.v1.Source
 	4,  // 2: counterfoil.v1.Event.action:type_name -> counterfoil.v1.Action
-	12, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
-	13, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
-	14, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
+	15, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
+	16, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
+	17, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
 	5,  // 6: counterfoil.v1.Event.statement:type_name -> counterfoil.v1.Statement
 	3,  // 7: counterfoil.v1.Source.assurance:type_name -> counterfoil.v1.Assurance
 	6,  // 8: counterfoil.v1.Statement.readback:type_name -> counterfoil.v1.ReadBack
 	7,  // 9: counterfoil.v1.Statement.review:type_name -> counterfoil.v1.Judgement
 	8,  // 10: counterfoil.v1.Statement.gap:type_name -> counterfoil.v1.Gap
 	9,  // 11: counterfoil.v1.Statement.key:type_name -> counterfoil.v1.KeyChange
-	0,  // 12: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
-	11, // 13: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 12: counterfoil.v1.Statement.erasure:type_name -> counterfoil.v1.Erasure
+	11, // 13: counterfoil.v1.Statement.hold:type_name -> counterfoil.v1.Hold
+	12, // 14: counterfoil.v1.Statement.retention:type_name -> counterfoil.v1.RetentionChange
+	1,  // 15: counterfoil.v1.Hold.subject:type_name -> counterfoil.v1.Subject
+	0,  // 16: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
+	14, // 17: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_event_proto_init() }
@@ -1170,6 +1422,9 @@ func file_counterfoil_v1_event_proto_init() {
 		(*Statement_Review)(nil),
 		(*Statement_Gap)(nil),
 		(*Statement_Key)(nil),
+		(*Statement_Erasure)(nil),
+		(*Statement_Hold)(nil),
+		(*Statement_Retention)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1177,7 +1432,7 @@ func file_counterfoil_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_event_proto_rawDesc), len(file_counterfoil_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -62,7 +62,9 @@ SHAPE = {
     "traceId": S, "action": {"name": S, "effectKind": S, "effectMode": S}, "status": S, "reasonCodes": [S],
     "commitments": TEXTS, "tags": TEXTS, "refs": TEXTS, "claimBoundary": S,
     "statement": {"readback": {"source": S, "observed": S, "count": I}, "review": {"reviewer": S, "rubric": S},
-                  "gap": {"from": I, "to": I, "count": I}, "key": {"change": S, "keyId": S, "publicKey": S, "index": I}},
+                  "gap": {"from": I, "to": I, "count": I}, "key": {"change": S, "keyId": S, "publicKey": S, "index": I},
+                  "erasure": {"state": S, "attempts": [S]}, "hold": {"attempt": S, "subject": {"kind": S, "id": S}},
+                  "retention": {"attempt": S, "class": S, "kind": S, "days": I}},
 }
 
 
@@ -207,9 +209,12 @@ def check_maps(e):
 
 def check_statement(e, lifecycle, kind):
     want = {"reconciliation": "readback", "review": "review"}.get(lifecycle)
+    st = e.get("statement")
     if lifecycle == "attempt" and kind == "ledger":
         want = "gap"
-    st = e.get("statement")
+        for name in ("erasure", "hold", "retention"):
+            if st is not None and st.get(name) is not None:
+                want = name
     if lifecycle == "attempt" and kind == "key" and st is not None:
         want = "key"
     if {n for n, v in (st or {}).items() if v is not None} != ({want} if want else set()) or (want is None and st is not None):
@@ -237,6 +242,56 @@ def check_statement(e, lifecycle, kind):
             raise Bad("/statement/gap", "not a range with that many missing")
     if want == "key":
         check_key_change(st[want])
+    if want == "erasure":
+        check_erasure(st[want])
+    if want == "hold":
+        check_hold(st[want])
+    if want == "retention":
+        check_retention(st[want])
+
+
+def is_attempt_id(v):
+    return re.fullmatch("att_[0-9a-f]{32}", v or "") is not None
+
+
+def check_erasure(x):
+    path = "/statement/erasure"
+    if x.get("state") not in ("redacted", "purged"):
+        raise Bad(path + "/state", "not redacted or purged")
+    ids = x.get("attempts") or []
+    if not 1 <= len(ids) <= 256:
+        raise Bad(path + "/attempts", "not 1 to 256")
+    if not all(is_attempt_id(i) for i in ids):
+        raise Bad(path + "/attempts", "no attempt id")
+    if any(a >= b for a, b in zip(ids, ids[1:])):
+        raise Bad(path + "/attempts", "not sorted, or one twice")
+
+
+def check_hold(h):
+    path = "/statement/hold"
+    subject = h.get("subject")
+    if bool(h.get("attempt")) == (subject is not None):
+        raise Bad(path, "on an attempt or on a subject, one of the two")
+    if subject is None:
+        if not is_attempt_id(h["attempt"]):
+            raise Bad(path + "/attempt", "no attempt id")
+    else:
+        if subject.get("kind") not in KINDS:
+            raise Bad(path + "/subject/kind", "no subject kind")
+        check_id(path + "/subject/id", subject.get("id"))
+    if "attempt" in h and subject is not None or "subject" in h and subject is None:
+        raise Bad("/statement", "an empty member is another spelling of none")
+
+
+def check_retention(r):
+    path = "/statement/retention"
+    if not is_attempt_id(r.get("attempt")):
+        raise Bad(path + "/attempt", "no attempt id")
+    check_id(path + "/class", r.get("class"))
+    if r.get("kind") not in ("security_evidence", "discovery_telemetry"):
+        raise Bad(path + "/kind", "no kind of retention")
+    if not 1 <= int(r.get("days") or 0) <= 36525:
+        raise Bad(path + "/days", "not 1 to 36525")
 
 
 def check_key_change(k):

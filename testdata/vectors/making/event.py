@@ -1,4 +1,6 @@
 """event.json"""
+import json
+
 from formats import event
 
 from .common import DIGEST, PUBLIC, TAG, attempt, b64, event_id, follow, text
@@ -11,6 +13,20 @@ KEY_CHANGES = (
     ("retired", {"change": "retired", "keyId": event.key_id(B), "index": 2**53 - 1}),
     ("revoked", {"change": "revoked", "keyId": event.key_id(B), "index": 3}),
     ("disabled", {"change": "disabled", "keyId": event.key_id(B), "index": 3}),
+)
+
+
+ATT = ["att_%032x" % i for i in range(256)]
+LEDGER = {"kind": "ledger", "id": "ledger.example/log"}
+NOTICES = (
+    ("one attempt is redacted", {"erasure": {"state": "redacted", "attempts": ATT[:1]}}),
+    ("attempts are purged", {"erasure": {"state": "purged", "attempts": ATT[:3]}}),
+    ("256 attempts are purged", {"erasure": {"state": "purged", "attempts": ATT}}),
+    ("legal hold on an attempt", {"hold": {"attempt": ATT[7]}}),
+    ("legal hold on a subject", {"hold": {"subject": {"kind": "tool_action", "id": "invoice \u00fc/17"}}}),
+    ("evidence is kept under another class", {"retention": {"attempt": ATT[7], "class": "security-evidence-400d", "kind": "security_evidence", "days": 400}}),
+    ("evidence is kept for the shortest time", {"retention": {"attempt": ATT[7], "class": "x", "kind": "discovery_telemetry", "days": 1}}),
+    ("evidence is kept for the longest time", {"retention": {"attempt": ATT[7], "class": "x" * 255, "kind": "security_evidence", "days": 36525}}),
 )
 
 
@@ -29,6 +45,8 @@ def accepted():
         yield f"attempt of kind {kind}", attempt(subject={"kind": kind, "id": "subject-1"})
     yield "notice of the ledger: events that are known to be lost", attempt(
         subject={"kind": "ledger", "id": "ledger.example/log"}, statement={"gap": {"from": 7, "to": 12, "count": 4}})
+    for name, statement in NOTICES:
+        yield f"notice of the ledger: {name}", attempt(subject=LEDGER, statement=statement)
     for name, change in KEY_CHANGES:
         yield f"change of a key: {name}", attempt(subject={"kind": "key", "id": change["keyId"]}, statement={"key": change})
     o = follow(a, a, "outcome", "succeeded", "observation-1", commitments={"result": DIGEST["f"]}, tags={"request": TAG["c"], "result": TAG["d"]})
@@ -60,6 +78,7 @@ R = follow(A, A, "reconciliation", "confirmed_absent", "read-1", statement={"rea
 V = follow(A, A, "review", "noted", "review-1", refs={"reviews": event_id(A)}, statement={"review": {"reviewer": "auditor"}})
 G = attempt(subject={"kind": "ledger", "id": "x"}, statement={"gap": {"from": 7, "to": 12, "count": 4}})
 K = attempt(subject={"kind": "key", "id": "x"}, statement={"key": KEY_CHANGES[0][1]})
+X, H, HS, T = (attempt(subject=LEDGER, statement=NOTICES[i][1]) for i in (1, 3, 4, 5))
 
 # rule, event to start from, what is replaced in its canonical text, by what,
 # path (None: not compared)
@@ -185,6 +204,30 @@ MEMBERS = [
     ("public key without padding", K, b64(B), b64(B).rstrip("="), "/statement/key/publicKey"),
     ("change of a key without an index", K, '"index":0,', "", "/statement"),
     ("index of a key below 0", K, '"index":0', '"index":-1', "/statement/key/index"),
+    ("erasure on a tool action", A, '"status":"requested"', '"statement":' + json.dumps(NOTICES[0][1], separators=(",", ":"), sort_keys=True) + ',"status":"requested"', "/statement"),
+    ("erasure on a change of a key", K, '"statement":{', '"statement":{"erasure":{"attempts":["' + ATT[0] + '"],"state":"purged"},', "/statement"),
+    ("erasure beside a gap", X, '"statement":{', '"statement":{"gap":{"count":1,"from":1,"to":1},', "/statement"),
+    ("erasure beside a hold", X, '"state":"purged"}', '"state":"purged"},"hold":{"attempt":"' + ATT[0] + '"}', "/statement"),
+    ("privacy state that leads back", X, '"purged"', '"active"', "/statement/erasure/state"),
+    ("erasure without a state", X, ',"state":"purged"', "", "/statement/erasure/state"),
+    ("erasure of nothing", X, json.dumps(ATT[:3], separators=(",", ":")), "[]", "/statement/erasure/attempts"),
+    ("erasure without attempts", X, '"attempts":' + json.dumps(ATT[:3], separators=(",", ":")) + ",", "", "/statement/erasure/attempts"),
+    ("erasure of 257 attempts", X, ATT[2], '","'.join(ATT[2:] + ["att_" + "f" * 32]), "/statement/erasure/attempts"),
+    ("erasure of something that is no attempt", X, ATT[2], ATT[2].upper(), "/statement/erasure/attempts"),
+    ("erased attempts out of order", X, ATT[0], ATT[9], "/statement/erasure/attempts"),
+    ("erased attempt twice", X, ATT[1], ATT[0], "/statement/erasure/attempts"),
+    ("erasure with a word about its content", X, '"state":"purged"', '"note":"n","state":"purged"', None),
+    ("hold on nothing", H, '"attempt":"' + ATT[7] + '"', "", "/statement/hold"),
+    ("hold on both", H, '"attempt":"' + ATT[7] + '"', '"attempt":"' + ATT[7] + '","subject":{"id":"x","kind":"contract"}', "/statement/hold"),
+    ("hold on something that is no attempt", H, ATT[7], "att_7", "/statement/hold/attempt"),
+    ("hold on a subject of no kind", HS, '"kind":"tool_action"', '"kind":"person"', "/statement/hold/subject/kind"),
+    ("hold on a subject without id", HS, '"id":"invoice \u00fc/17"', '"id":""', "/statement/hold/subject/id"),
+    ("hold with an empty attempt", HS, '"hold":{', '"hold":{"attempt":"",', "/statement"),
+    ("retention without a class", T, '"class":"security-evidence-400d",', "", "/statement/retention/class"),
+    ("retention of no kind", T, '"security_evidence"', '"evidence"', "/statement/retention/kind"),
+    ("retention of no day", T, '"days":400', '"days":0', "/statement/retention/days"),
+    ("retention over a hundred years", T, '"days":400', '"days":36526', "/statement/retention/days"),
+    ("retention of no attempt", T, ATT[7], "att_7", "/statement/retention/attempt"),
     ("gap on a change of a key", K, '"statement":{"key":', '"statement":{"gap":{"count":1,"from":1,"to":1},"key":', "/statement"),
 ]
 

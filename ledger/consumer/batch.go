@@ -40,7 +40,8 @@ func (b *Batch) cursorAfter(n int) *Cursor {
 	return c
 }
 
-// read reads the next leaves, checks them, and moves on. From the return of a
+// read reads the next leaves, checks them, and moves on; nil if it is to be called
+// again. From the return of a
 // batch a crash loses nothing: it comes again from the last cursor that was
 // saved.
 func (f *Follower) read(ctx context.Context) (*Batch, error) {
@@ -62,10 +63,16 @@ func (f *Follower) read(ctx context.Context) (*Batch, error) {
 		return nil, treeError(from, size, err)
 	}
 	if got := rootOf(whole); got != f.good.cp.Root {
+		if fed && !f.doubted {
+			// A stream that lost what was not logged gives its sequence to others: what
+			// came before that is no lie. What comes now is.
+			f.doubted, f.pending = true, nil
+			return nil, nil
+		}
 		return nil, f.blame(ctx, b.Events, fed, &TreeError{From: from, To: to, Size: size, Expected: f.good.cp.Root, Got: got})
 	}
 	f.inspect(b.Events)
-	f.edge, f.next = edge, to
+	f.edge, f.next, f.doubted = edge, to, false
 	if fed {
 		f.pending = f.pending[len(leaves):]
 	}

@@ -101,8 +101,8 @@ func (e *TreeError) Error() string {
 }
 func (e *TreeError) Unwrap() error { return e.Err }
 
-// DisagreeError: what the feed brought for an index is not the leaf of the log,
-// which is under the checkpoint's root. Digests are "sha256:" and hex over the
+// DisagreeError: what the feed brought for an index, also when it was asked anew,
+// is not the leaf of the log, which is under the checkpoint's root. Digests are "sha256:" and hex over the
 // bytes.
 type DisagreeError struct {
 	Index                     uint64

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"counterfoil/ledger/tiles"
 )
 
 // Bounds of the event stream.
@@ -190,6 +192,9 @@ func (e *Events) run(ctx context.Context, s *eventStream, from uint64) error {
 		}
 		if err := json.Unmarshal(line, &doc); err != nil {
 			return fmt.Errorf("a line of the event stream: %w", err)
+		}
+		if len(doc.Record) > tiles.MaxEntry {
+			return fmt.Errorf("the event stream shows a record of %d bytes, a leaf has at most %d", len(doc.Record), tiles.MaxEntry)
 		}
 		silence.Stop() // what the consumer takes its time for is no silence
 		select {

@@ -28,6 +28,7 @@ type Follower struct {
 	end        uint64 // with Stop: size of the first good one
 
 	pending [][]byte // from the feed: leaves from next on
+	doubted bool     // what was pending did not give the root: the feed is asked anew
 	rest    int      // batches that are read before the feed is asked again
 	rested  int      // how many it was last time
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"counterfoil/ledger/consumer"
+	"counterfoil/ledger/tiles"
 )
 
 // What a ledger calls its stream and the user of its own NATS server.
@@ -135,8 +136,12 @@ func (f *Feed) Next(ctx context.Context, from uint64, most int) ([][]byte, error
 				return nil, context.Cause(ctx)
 			}
 		}
-		if err == nil && m.seq != f.next+1 {
+		switch {
+		case err != nil:
+		case m.seq != f.next+1:
 			err = fmt.Errorf("the stream %s brings sequence %d, expected %d", f.cfg.Stream, m.seq, f.next+1)
+		case len(m.body) > tiles.MaxEntry:
+			err = fmt.Errorf("message %d of the stream %s has %d bytes, a leaf has at most %d", m.seq, f.cfg.Stream, len(m.body), tiles.MaxEntry)
 		}
 		if err != nil {
 			f.stop()

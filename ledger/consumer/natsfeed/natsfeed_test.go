@@ -150,14 +150,56 @@ func TestLOG12_MessagesWaitForTheCheckpoint(t *testing.T) {
 func copyStream(t *testing.T, leaves []consumer.Event, origin string, change func(i int, leaf []byte) []byte) string {
 	t.Helper()
 	srv := natskit.Start(t, t.TempDir())
-	nc := must(nats.Connect(srv.URL))(t)
+	refill(t, srv.URL, leaves, origin, change)
+	return srv.URL
+}
+
+func refill(t *testing.T, addr string, leaves []consumer.Event, origin string, change func(i int, leaf []byte) []byte) {
+	t.Helper()
+	nc := must(nats.Connect(addr))(t)
 	defer nc.Close()
 	js := must(jetstream.New(nc))(t)
+	if err := js.DeleteStream(t.Context(), natsfeed.DefaultStream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Fatal(err)
+	}
 	must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: natsfeed.DefaultStream, Subjects: []string{"x"}, Metadata: map[string]string{"counterfoil.origin": origin}}))(t)
 	for i, e := range leaves {
 		must(js.Publish(t.Context(), "x", change(i, e.Leaf)))(t)
 	}
-	return srv.URL
+}
+
+// A message that was not logged yet and was lost, so that its sequence is that of
+// another now, is no lie of the stream.
+func TestLOG12_StreamThatWasHealed(t *testing.T) {
+	l := newLedger(t)
+	l.fill(4, "published")
+	front := newFront(t, l)
+	front.hold(l.get("/log/checkpoint"))
+	l.fill(3, "published")
+	all := follow(t, must(consumer.New(l.config()))(t), 0, 7)
+	keep := func(_ int, leaf []byte) []byte { return leaf }
+	addr := copyStream(t, all, l.server.Ready.Origin, func(i int, leaf []byte) []byte {
+		if i == 5 {
+			return []byte("lost")
+		}
+		return leaf
+	})
+	feed := must(natsfeed.Connect(natsfeed.Config{URL: addr}))(t)
+	defer feed.Close()
+	cfg := l.config()
+	cfg.Log, cfg.Feed = front.source(t), feed
+	cfg.Pause = func(ctx context.Context, _ time.Duration) error { // 4 to 6 wait
+		refill(t, addr, all, l.server.Ready.Origin, keep)
+		front.hold(nil)
+		return ctx.Err()
+	}
+	f := must(consumer.New(cfg))(t)
+	follow(t, f, 0, 4)
+	for i, e := range follow(t, f, 4, 3) {
+		if e.Hash != all[4+i].Hash {
+			t.Errorf("event %d is another", 4+i)
+		}
+	}
 }
 
 // A message that is not the leaf is an error with both digests, and nothing from

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +15,9 @@ func (c *cli) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Ask a ledger how it is, and what to do next",
 		Long: `doctor shows the ledger's own checks with the next step for each that fails. It exits
-with 1 unless the ledger takes events now. A failing check is about storage or
-connections; it is never a judgement on evidence.`,
+with 1 unless the ledger takes events now and no witness is at odds with its log. A
+failing check is about storage, connections or witnesses; it is never a judgement on
+evidence.`,
 		Example: `  counterfoil doctor
   counterfoil doctor --json`,
 		Args: want(0, 0),
@@ -47,6 +50,10 @@ func (c *cli) showStatus(server string, s *client.Status) error {
 	ready := "ready"
 	if !s.Ready {
 		ready = "not ready: it takes no events now"
+		fails := slices.DeleteFunc(slices.Clone(s.Checks), func(ch client.Check) bool { return ch.OK })
+		if len(fails) > 0 && !slices.ContainsFunc(fails, func(ch client.Check) bool { return !strings.HasPrefix(ch.Name, "witness ") }) {
+			ready = "not ready: it takes events, but a witness is at odds with the log"
+		}
 	}
 	witnessed := ""
 	if s.WitnessedSize > 0 {

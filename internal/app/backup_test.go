@@ -114,7 +114,10 @@ func TestDUR05_ABackupHasNoKeysUnlessAsked(t *testing.T) {
 	for _, n := range names {
 		if n.Name() != keyring.RegistryFile && n.Name() != keyring.SignerFile {
 			line := strings.TrimSpace(readFile(t, filepath.Join(l.Ready.Data, "keys", n.Name())))
-			secrets = append(secrets, line[strings.LastIndex(line, "+")+1:])
+			if parts := strings.SplitN(line, "+", 5); parts[0] == "PRIVATE" {
+				line = parts[4]
+			}
+			secrets = append(secrets, line)
 		}
 	}
 	if len(secrets) != 4 {

@@ -46,8 +46,10 @@ more than the newest event already does is not recorded again.`,
 				return usagef(cmd.UseLine(), "want an attempt, or --auto")
 			}
 			if auto {
-				if cmd.Flags().Changed("source-event-id") || cmd.Flags().Changed("occurred-at") {
-					return usagef("leave them out", "--source-event-id and --occurred-at are for a single read-back")
+				for _, name := range []string{"source-event-id", "occurred-at", "wait"} {
+					if cmd.Flags().Changed(name) {
+						return usagef("leave it out", "--%s is for a single read-back", name)
+					}
 				}
 				return c.reconcileAll(cmd.Context(), &a)
 			}

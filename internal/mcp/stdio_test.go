@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
+	"counterfoil/internal/app"
 	"counterfoil/internal/client"
 	"counterfoil/internal/mcp"
+	"counterfoil/internal/testkit/natskit"
 )
 
 const (
@@ -87,6 +91,38 @@ func TestCaseMCPStdout(t *testing.T) {
 	if !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, "tool failed") {
 		t.Errorf("no debug log: %s", log)
 	}
+}
+
+// TestCaseMCPStdout_NATSDown: with the stream gone the ledger says so, and so
+// does the tool.
+func TestCaseMCPStdout_NATSDown(t *testing.T) {
+	nats := natskit.Start(t, t.TempDir())
+	l := startLedger(t, func(c *app.Config) { c.NATS = nats.URL })
+	c, err := client.New(client.Config{Server: l.Ready.Listening, Token: l.Token, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	nats.Kill()
+	out, _ := serve(t, c, hello+bareBegin)
+	if got := lines(t, out)[1]; at(got, "result.structuredContent.error.reason") != "stream_unavailable" || at(got, "result.isError") != true {
+		t.Errorf("stdio: %v", got)
+	}
+	overHTTP(t, sessions, l).refused("receipt_begin", beginArgs("i"), "unavailable", "")
+}
+
+// TestStdioLeavesNothingBehind: what a session starts ends with it.
+func TestStdioLeavesNothingBehind(t *testing.T) {
+	l := startLedger(t)
+	id := overHTTP(t, sessions, l).begin("i")
+	c := l.client(t)
+	before := goleak.IgnoreCurrent()
+	out, _ := serve(t, c, hello+`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"counterfoil://attempt/`+id+`"}}`)
+	if got := lines(t, out)[1]; got["result"] == nil {
+		t.Errorf("subscribe: %v", got)
+	}
+	c.Close()
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("net/http.(*conn).serve")) // of the ledger
 }
 
 // TestStdioAnswersWhatWasAskedBeforeTheEnd: a client that pipes its calls in

@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -10,61 +9,12 @@ import (
 // maxDeletes bounds the rows that one op deletes.
 const maxDeletes = 256
 
-// Erase destroys the key and the bodies of an attempt and leaves a tombstone:
-// from then on every call for the attempt is [ErrErased], for ever. It is
-// durable when Erase returns; after an error, call it again. Erasing again is
-// no error. An attempt that the vault never had is [ErrNotFound] and gets no
-// tombstone. The package comment says what stays on the medium.
-func (v *Vault) Erase(attemptID string) error {
-	if err := checkAttemptID(attemptID); err != nil {
+// finishErasure deletes the bodies of an attempt that was redacted or purged,
+// ends its references to evidence, and then deletes its p row.
+func (v *Vault) finishErasure(a attemptName) error {
+	if err := v.endAllRefs(a); err != nil {
 		return err
 	}
-	a := v.seal.attempt(attemptID)
-	o, err := v.tombstone(a)
-	if err != nil {
-		return fmt.Errorf("erase %s: %w", attemptID, err)
-	}
-	// The commit point: once this op is written nobody gets the key or a body
-	// any more and no body can be added. A crash leaves the p row, from which
-	// finishErasures deletes the rest at the next Open.
-	err = v.do(o)
-	v.forget(attemptID) // whatever came of it
-	if err == nil {
-		err = v.finishErasure(a)
-	}
-	if err == nil {
-		err = v.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("erase %s: %w", attemptID, err)
-	}
-	return nil
-}
-
-// tombstone replaces the key of an attempt by the tombstone and notes that its
-// bodies are to be deleted.
-func (v *Vault) tombstone(a attemptName) (*op, error) {
-	name := row(rowKey, a)
-	sealed, err := v.sealState(name, stateErased, [KeySize]byte{})
-	if err != nil {
-		return nil, err
-	}
-	return &op{
-		always: true,
-		rows:   []kv{{name, sealed}, {row(rowPending, a), []byte{sealVersion}}},
-		check: func(txn *badger.Txn) (bool, error) {
-			_, err := v.readState(txn, name)
-			if errors.Is(err, ErrErased) {
-				return true, nil
-			}
-			return false, err
-		},
-	}, nil
-}
-
-// finishErasure deletes the bodies of an attempt with a tombstone, then its p
-// row.
-func (v *Vault) finishErasure(a attemptName) error {
 	for _, kind := range []byte{rowBody, rowChunk} {
 		for {
 			names, err := v.names(row(kind, a), maxDeletes)

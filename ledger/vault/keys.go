@@ -13,10 +13,11 @@ const KeySize = 32
 
 const maxAttemptID = 128
 
-// States in a k row. Both contents have the same length.
+// States in a k row. All contents have the same length.
 const (
-	stateLive   byte = 1
-	stateErased byte = 2
+	stateLive     byte = 1
+	stateErased   byte = 2
+	stateRedacted byte = 3 // the key is still there
 )
 
 // Put stores the key of an attempt. Storing the same key again is no error;
@@ -35,7 +36,7 @@ func (v *Vault) Put(attemptID string, key [KeySize]byte) error {
 	err = v.do(&op{
 		rows: []kv{{name, sealed}},
 		check: func(txn *badger.Txn) (bool, error) {
-			have, err := v.readState(txn, name)
+			have, err := v.readKey(txn, name)
 			switch {
 			case errors.Is(err, ErrNotFound):
 				return false, nil
@@ -54,8 +55,8 @@ func (v *Vault) Put(attemptID string, key [KeySize]byte) error {
 	return nil
 }
 
-// Key gives the key of an attempt: [ErrNotFound] if there is none, [ErrErased]
-// if it was erased.
+// Key gives the key of an attempt, also of a redacted one: [ErrNotFound] if there
+// is none, [ErrErased] if it was purged.
 func (v *Vault) Key(attemptID string) ([KeySize]byte, error) {
 	if err := checkAttemptID(attemptID); err != nil {
 		return [KeySize]byte{}, err
@@ -70,7 +71,7 @@ func (v *Vault) Key(attemptID string) ([KeySize]byte, error) {
 	before := v.erasureCount()
 	var key [KeySize]byte
 	err := v.view(func(txn *badger.Txn) (err error) {
-		key, err = v.readState(txn, row(rowKey, v.seal.attempt(attemptID)))
+		key, err = v.readKey(txn, row(rowKey, v.seal.attempt(attemptID)))
 		return err
 	})
 	if err != nil {
@@ -107,26 +108,53 @@ func (v *Vault) sealState(name []byte, state byte, key [KeySize]byte) ([]byte, e
 	return v.seal.lock(v.seal.rows, name, append([]byte{state}, key[:]...))
 }
 
-// readState gives the key in a k row, [ErrNotFound] or [ErrErased].
+// readKey gives the key in a k row, of a redacted attempt too: [ErrNotFound] or
+// [ErrErased] if there is none.
+func (v *Vault) readKey(txn *badger.Txn, name []byte) (key [KeySize]byte, err error) {
+	key, p, err := v.readPrivacy(txn, name)
+	if err == nil && p == Purged {
+		err = ErrErased
+	}
+	return key, err
+}
+
+// readState gives the key of an attempt whose bodies may be read and added:
+// [ErrNotFound], [ErrErased] or [ErrRedacted] if they may not.
 func (v *Vault) readState(txn *badger.Txn, name []byte) (key [KeySize]byte, err error) {
+	key, p, err := v.readPrivacy(txn, name)
+	switch {
+	case err != nil:
+		return key, err
+	case p == Purged:
+		return key, ErrErased
+	case p == Redacted:
+		return [KeySize]byte{}, ErrRedacted
+	}
+	return key, nil
+}
+
+// readPrivacy reads a k row. The key of a purged attempt is zero.
+func (v *Vault) readPrivacy(txn *badger.Txn, name []byte) (key [KeySize]byte, p Privacy, err error) {
 	sealed, err := get(txn, name)
 	if err != nil {
-		return key, err
+		return key, 0, err
 	}
 	content, err := v.seal.unlock(v.seal.rows, name, sealed)
 	if err != nil {
-		return key, err
+		return key, 0, err
 	}
 	if len(content) != 1+KeySize {
-		return key, fmt.Errorf("%w: a key row has %d bytes", ErrCorrupt, len(content))
+		return key, 0, fmt.Errorf("%w: a key row has %d bytes", ErrCorrupt, len(content))
 	}
 	switch content[0] {
 	case stateLive:
-		return [KeySize]byte(content[1:]), nil
+		return [KeySize]byte(content[1:]), Active, nil
+	case stateRedacted:
+		return [KeySize]byte(content[1:]), Redacted, nil
 	case stateErased:
-		return key, ErrErased
+		return key, Purged, nil
 	}
-	return key, fmt.Errorf("%w: a key row has state %d", ErrCorrupt, content[0])
+	return key, 0, fmt.Errorf("%w: a key row has state %d", ErrCorrupt, content[0])
 }
 
 // get reads a row; [ErrNotFound] if there is none.

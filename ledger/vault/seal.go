@@ -19,6 +19,11 @@ const (
 	rowBody    byte = 'b'
 	rowChunk   byte = 'c'
 	rowPending byte = 'p'
+	rowObject  byte = 'o'
+	rowPiece   byte = 'd'
+	rowRef     byte = 'a' // of an owner to an object
+	rowBackRef byte = 'r' // of an object to its owners
+	rowLoose   byte = 'q'
 )
 
 // nameSize is the length of the names made of ids.
@@ -26,6 +31,9 @@ const nameSize = sha256.Size
 
 // attemptName stands for an attempt id in the names of rows.
 type attemptName [nameSize]byte
+
+// objectName stands for the digest of an object in the names of rows.
+type objectName [nameSize]byte
 
 const (
 	sealVersion  = 1
@@ -77,6 +85,17 @@ func (s *sealer) attempt(id string) attemptName {
 // two attempts have different names.
 func (s *sealer) body(a attemptName, slot, name string) []byte {
 	return append(row(rowBody, a), mac(s.nameKey, "body", string(a[:]), slot, name)...)
+}
+
+// object names a body by its digest. Without the seal key nobody can tell
+// whether the vault has it, and two vaults have no name in common.
+func (s *sealer) object(digest [sha256.Size]byte) objectName {
+	return objectName(mac(s.nameKey, "object", string(digest[:])))
+}
+
+// pieces seals the pieces of one object.
+func (s *sealer) pieces(key [KeySize]byte) (cipher.AEAD, error) {
+	return chacha20poly1305.NewX(mac(s.bodyRoot, "counterfoil.vault.object.v1", string(key[:])))
 }
 
 func row(kind byte, a attemptName) []byte {

@@ -77,6 +77,8 @@ var (
 	ErrNotFound = errors.New("not in the vault")
 	// ErrErased: the attempt was erased. It stays so for ever.
 	ErrErased = errors.New("content erased")
+	// ErrRedacted: the bodies of the attempt were erased, and none can be added.
+	ErrRedacted = errors.New("content redacted")
 	// ErrConflict: there is another key or body in this place; it is kept.
 	ErrConflict = errors.New("the vault holds something else here")
 	// ErrTooLarge: a body, id, slot or name beyond its bound.
@@ -189,6 +191,9 @@ func Open(dir string, sealKey [32]byte, opt Options) (*Vault, error) {
 	}
 	if err := v.finishErasures(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open vault %s: finish an erasure: %w", dir, err), v.Close())
+	}
+	if err := v.dropLoose(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open vault %s: delete what belongs to nothing: %w", dir, err), v.Close())
 	}
 	return v, nil
 }

@@ -10,17 +10,19 @@ type kv struct{ name, value []byte }
 // op is a change that happens whole or not at all.
 type op struct {
 	// check looks at the state before the change, in which all earlier changes
-	// are contained. skip: there is nothing to write, but the answer waits all
-	// the same until what the check saw is in the operating system's hands.
+	// are contained, and may fill in rows. skip: there is nothing to write, but
+	// the answer waits all the same until what the check saw is in the operating
+	// system's hands.
 	check  func(txn *badger.Txn) (skip bool, err error)
 	rows   []kv
+	more   int  // bytes that check will fill in, at most
 	always bool // also with little disk space
 
 	done chan error
 }
 
 func (o *op) size() int {
-	n := 0
+	n := o.more
 	for _, r := range o.rows {
 		n += len(r.name) + len(r.value) + 64
 	}

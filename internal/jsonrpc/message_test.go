@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTRS27_MessagesBehindOneAnotherAreAllRead(t *testing.T) {
+func TestMessagesBehindOneAnotherAreAllRead(t *testing.T) {
 	for _, c := range []struct {
 		in      string
 		methods string
@@ -35,7 +35,7 @@ func TestTRS27_MessagesBehindOneAnotherAreAllRead(t *testing.T) {
 	}
 }
 
-func TestTRS27_AMethodThatAnyPeerCouldRead(t *testing.T) {
+func TestAMethodThatAnyPeerCouldRead(t *testing.T) {
 	for in, want := range map[string]bool{
 		`{"method":"tools/call"}`:                             true,
 		`{"method":"tools/call","method":"ping"}`:             true,
@@ -83,7 +83,7 @@ func TestWhatAnAnswerSays(t *testing.T) {
 	}
 }
 
-func FuzzTRS27_ParseAll(f *testing.F) {
+func FuzzParseAll(f *testing.F) {
 	for _, s := range []string{`{"method":"a"}{"id":1}`, `[{"id":1,"result":{}}]`, `{"id":`, "\ufeff{}", `[[{}]]`} {
 		f.Add([]byte(s))
 	}

@@ -41,7 +41,7 @@ const (
 	listPage  = `{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{"cursor":%q}}`
 )
 
-func TestMCP04_ADefinitionThatChangesIsAnEvent(t *testing.T) {
+func TestADefinitionThatChangesIsAnEvent(t *testing.T) {
 	l := startLedger(t)
 	state := t.TempDir()
 	s := l.proxied(state, mcpkit.Env("", 0))
@@ -86,7 +86,7 @@ func TestMCP04_ADefinitionThatChangesIsAnEvent(t *testing.T) {
 	l.wantContracts(want...)
 }
 
-func TestMCP01_PagesAreOneList(t *testing.T) {
+func TestPagesAreOneList(t *testing.T) {
 	l := startLedger(t)
 	whole := l.proxied(t.TempDir(), mcpkit.Env("", 0))
 	whole.ask(hello)
@@ -107,7 +107,7 @@ func TestMCP01_PagesAreOneList(t *testing.T) {
 	}
 }
 
-func TestMCP04_AContractWaitsForTheLedger(t *testing.T) {
+func TestAContractWaitsForTheLedger(t *testing.T) {
 	l := startLedger(t)
 	state := t.TempDir()
 	s := l.proxied(state, mcpkit.Env("", 0))

@@ -85,9 +85,9 @@ func sdkServer() *mcp.Server {
 	return s
 }
 
-// TestMCP16_TheOfficialClientAndServerSpeakThroughTheProxy uses both revisions,
+// TestTheOfficialClientAndServerSpeakThroughTheProxy uses both revisions,
 // and both forms of answers.
-func TestMCP16_TheOfficialClientAndServerSpeakThroughTheProxy(t *testing.T) {
+func TestTheOfficialClientAndServerSpeakThroughTheProxy(t *testing.T) {
 	for _, c := range []struct {
 		version string
 		opts    mcp.StreamableHTTPOptions
@@ -410,7 +410,7 @@ func TestEVI09_AClosedStreamIsCancelledOrLost(t *testing.T) {
 	}
 }
 
-func TestMCP14_PagesOfOthersDoNotReachTheProxy(t *testing.T) {
+func TestEVI04_PagesOfOthersDoNotReachTheProxy(t *testing.T) {
 	l := startLedger(t)
 	w := &wire{answer: func(http.ResponseWriter, *http.Request, string) {}}
 	upstream := httptest.NewServer(w)
@@ -446,7 +446,7 @@ func TestMCP14_PagesOfOthersDoNotReachTheProxy(t *testing.T) {
 	}
 }
 
-func TestTRS27_HTTPBodiesAreBounded(t *testing.T) {
+func TestHTTPBodiesAreBounded(t *testing.T) {
 	l := startLedger(t)
 	big := bytes.Repeat([]byte("x"), 5000)
 	w := &wire{answer: func(w http.ResponseWriter, r *http.Request, body string) {

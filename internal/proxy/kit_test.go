@@ -35,7 +35,11 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Program: "counterfoil"}, cli.Deps{}))
 	}
 	mcpkit.Main()
-	os.Exit(m.Run())
+	code := m.Run()
+	if npmDir != "" {
+		_ = os.RemoveAll(npmDir)
+	}
+	os.Exit(code)
 }
 
 // ledger is a running ledger that can be stopped and started again.

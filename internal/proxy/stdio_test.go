@@ -153,7 +153,7 @@ func TestEVI09_ATaskEndsWithItsResult(t *testing.T) {
 	s.end()
 }
 
-func TestTRS27_WhatCouldBeACallIsOne(t *testing.T) {
+func TestEVI22_WhatCouldBeACallIsOne(t *testing.T) {
 	l := startLedger(t)
 	calls := filepath.Join(t.TempDir(), "calls")
 	s := l.proxied(t.TempDir(), mcpkit.Env(calls, 0))

@@ -17,7 +17,7 @@ func sum(parts ...string) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-func TestMCP04_DigestsAreAsDocumented(t *testing.T) {
+func TestDigestsAreAsDocumented(t *testing.T) {
 	d, value := Digest([]byte(`{"title":"T","outputSchema":{},"name":"a\u0062","inputSchema":{"b":1.50,"a":[]},"annotations":{"readOnlyHint":true}}`))
 	def := `{"inputSchema":{"a":[],"b":1.5},"name":"ab","outputSchema":{}}`
 	if want := sum("counterfoil.tool.v1", def); d.Definition != want || string(value) != def {
@@ -40,7 +40,7 @@ func TestMCP04_DigestsAreAsDocumented(t *testing.T) {
 	}
 }
 
-func TestMCP04_WhatChangesADigest(t *testing.T) {
+func TestWhatChangesADigest(t *testing.T) {
 	base := `{"name":"a","description":"d","inputSchema":{"type":"object"}}`
 	b, _ := Digest([]byte(base))
 	for tool, want := range map[string][2]bool{
@@ -58,7 +58,7 @@ func TestMCP04_WhatChangesADigest(t *testing.T) {
 	}
 }
 
-func TestMCP01_ListsAreBounded(t *testing.T) {
+func TestListsAreBounded(t *testing.T) {
 	list := `{"tools":[` + strings.Repeat(`{"name":"a"},`, MaxTools) + `{"name":"a"}]}`
 	if _, err := Tools([]byte(list)); err == nil {
 		t.Error("a list above the bound is read")

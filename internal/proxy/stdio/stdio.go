@@ -107,7 +107,8 @@ func (p *process) run(ctx context.Context) (int, error) {
 	defer cancel()
 	go func() { // it may wait for the client for ever, also when all is over
 		if err := readLines(p.cfg.Stdin, p.cfg.MaxLine, p.fromClient); err != nil {
-			p.fail(fmt.Errorf("read from the client: %w", err))
+			p.blame(fmt.Errorf("read from the client: %w", err))
+			go p.urge() // what came before it is still passed on
 		}
 		p.fromClient.close()
 	}()
@@ -168,32 +169,35 @@ func (p *process) result(err error) (int, error) {
 	return 0, fmt.Errorf("wait for the server: %w", err)
 }
 
-// fail ends the session for a reason of the proxy's own.
-func (p *process) fail(err error) {
+// blame remembers why the proxy itself ends the session.
+func (p *process) blame(err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.fault == nil {
 		p.fault = err
 	}
-	p.mu.Unlock()
-	p.part()
 }
 
-// part lets go of a server whose client is gone: it sees the end of its input
-// and nobody who reads its output, as without the proxy, and is told to end if
-// that is not enough.
-func (p *process) part() {
+// fail lets go of a server that cannot be followed any more, or whose client is
+// gone: it sees the end of its input and nobody who reads its output, as without
+// the proxy.
+func (p *process) fail(err error) {
+	p.blame(err)
 	p.fromClient.abort()
 	p.fromServer.abort()
 	_, _ = p.in.Close(), p.out.Close()
-	go func() {
-		if p.gone(untilTerm) {
-			return
-		}
-		p.signal(syscall.SIGTERM)
-		if !p.gone(untilKill) {
-			p.signal(os.Kill)
-		}
-	}()
+	go p.urge()
+}
+
+// urge tells the server to end if it does not by itself.
+func (p *process) urge() {
+	if p.gone(untilTerm) {
+		return
+	}
+	p.signal(syscall.SIGTERM)
+	if !p.gone(untilKill) {
+		p.signal(os.Kill)
+	}
 }
 
 // gone waits for the server's end, for a time.

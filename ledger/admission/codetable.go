@@ -71,7 +71,7 @@ var codes = map[Code]CodeInfo{
 		"every attestation that the class demands is there; the verdicts name them, none if the class demands none", []string{"attestation-policy-pass"}},
 	EvidenceGap: {GateEvidence, RoutePublisher,
 		"the evidence does not meet the class's minimum; the next code says where", []string{"evidence-gap"}},
-	EvidenceUnavailable: {GateEvidence, RoutePlatform,
+	EvidenceUnavailable: {GateEvidence, RoutePublisher,
 		"evidence could not be read, so nothing was found out about it", nil},
 	EvidenceTooLarge: {GateEvidence, RoutePublisher,
 		"a file of evidence is larger than one may be", nil},

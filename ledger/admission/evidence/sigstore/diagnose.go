@@ -140,6 +140,9 @@ func verifyEntry(e *tlog.Entry, content verify.VerificationContent, material roo
 // diagnoseTime looks at what depends on the time of the signature.
 func diagnoseTime(b *bundle.Bundle, content verify.VerificationContent, known []*tlog.Entry, material root.TrustedMaterial, refusal error) (admission.Code, string) {
 	stamps, _, err := verify.VerifySignedTimestamp(b, material)
+	if err != nil {
+		return admission.AttestationMalformed, err.Error()
+	}
 	times := 0
 	for _, s := range stamps {
 		times++

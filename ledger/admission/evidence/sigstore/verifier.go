@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -170,7 +171,8 @@ func (v *Verifier) Verify(ctx context.Context, e admission.Evidence, a *admissio
 		return []admission.Finding{whole}, nil
 	}
 	lines := [][]byte{e.Body}
-	if _, err := Members(e.Body); err != nil { // not one JSON object: perhaps one a line
+	// Several bundles stand one a line; one may take many lines.
+	if first, more, found := bytes.Cut(bytes.TrimSpace(e.Body), []byte("\n")); found && len(more) > 0 && jsontext.Value(first).IsValid(jsontext.AllowDuplicateNames(true)) {
 		lines = bytes.Split(bytes.TrimSpace(e.Body), []byte("\n"))
 	}
 	if len(lines) > admission.MaxFindings {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/event"
 )
 
 // MaxBody bounds a body: the largest artifact that is kept whole.
@@ -28,7 +29,8 @@ type Store interface {
 	// [ErrAbsent], *[Gone], *[Failure]. Close it.
 	Open(ctx context.Context, digest string) (io.ReadCloser, error)
 	// List lists what an owner refers to, sorted by role and digest, with what
-	// became of it. It reads no body. Nothing is an empty list.
+	// became of it. It reads no body. Nothing is an empty list; an owner that the
+	// ledger does not know is [ErrAbsent], one that was erased *[Gone].
 	List(ctx context.Context, owner string) ([]Entry, error)
 	// Sync makes everything durable whose Put or Absent has returned. A receipt
 	// counts as kept after it.
@@ -58,16 +60,16 @@ type Item struct {
 
 // Retention is a retention class as a policy document defines it.
 type Retention struct {
-	// Class is the name of the class, lower_snake with hyphens, up to 64 bytes.
+	// Class is the name of the class, up to 64 bytes.
 	Class string
-	// Kind is policy.SecurityEvidence or policy.DiscoveryTelemetry.
+	// Kind is event.RetentionEvidence or event.RetentionTelemetry.
 	Kind string
 	// Days is how long it is kept, 1 to [MaxDays].
 	Days int
 }
 
 // MaxDays bounds a retention: a hundred years.
-const MaxDays = 36_525
+const MaxDays = event.MaxRetentionDays
 
 // Entry is a reference of an owner to a body.
 type Entry struct {

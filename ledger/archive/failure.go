@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,10 +43,31 @@ func (e *Failure) Route() admission.Route {
 	return info.Route
 }
 
+// codeError is a refusal with a code of its own.
+type codeError struct {
+	code Code
+	text string
+}
+
+func (e *codeError) Error() string { return e.text }
+
+// refused words what the archive does not take.
+func refused(doing string, err error) error {
+	code := admission.ArchiveWriteFailure
+	var own *codeError
+	if errors.As(err, &own) {
+		code = own.code
+	}
+	return &Failure{Code: code, Doing: doing, Err: err}
+}
+
 // fail words trouble of the vault.
 func fail(doing string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return &Failure{Code: codeOf(err), Doing: doing, Err: err}
 }

@@ -1,0 +1,114 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"counterfoil/ledger/admission"
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/vault"
+)
+
+// check refuses a retention that is not chosen, or not lawful (ARC-06, ARC-07).
+func (r Retention) check(sensitive bool) error {
+	denied := func(format string, args ...any) error {
+		return &codeError{admission.ArchiveRetentionDenied, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case r.Class == "":
+		return denied("no retention class; it is chosen before anything is stored")
+	case len(r.Class) > 64:
+		return denied("a retention class of %d bytes, at most 64", len(r.Class))
+	case r.Kind != event.RetentionEvidence && r.Kind != event.RetentionTelemetry:
+		return denied("kind %q of class %q is neither %s nor %s", clip(r.Kind), r.Class, event.RetentionEvidence, event.RetentionTelemetry)
+	case r.Days < 1 || r.Days > MaxDays:
+		return denied("class %q keeps for %d days, 1 to %d are lawful", r.Class, r.Days, MaxDays)
+	case sensitive && r.Kind == event.RetentionTelemetry:
+		return denied("class %q is of kind %s; what a privileged or secret-reading tool was admitted on is %s", r.Class, r.Kind, event.RetentionEvidence)
+	}
+	return nil
+}
+
+func (r Retention) until(at time.Time) time.Time {
+	return at.Add(time.Duration(r.Days) * 24 * time.Hour)
+}
+
+// Held tells whether a legal hold is on an attempt. A nil Held holds nothing.
+type Held func(owner string) bool
+
+func (h Held) on(owner string) bool { return h != nil && h(owner) }
+
+// Ended counts what an expiry did.
+type Ended struct {
+	Expired int // references that ended
+	Held    int // references that would have, but for a legal hold
+}
+
+// Expire ends the references whose retention is over at now, and deletes the
+// bodies that no reference is left to. A held owner's stay. Leaves are not
+// touched: the log is as long as before (ARC-15). It is durable when it returns;
+// after an error, call it again.
+func (a *Archive) Expire(ctx context.Context, now time.Time, held Held) (done Ended, err error) {
+	err = a.v.EachRef(func(r vault.Ref) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.State != vault.ObjectKept || r.Until > now.UnixMilli() {
+			return nil
+		}
+		if held.on(r.Owner) {
+			done.Held++
+			return nil
+		}
+		return a.v.ChangeRef(r, func(r *vault.Ref) bool {
+			if r.Until > now.UnixMilli() { // kept for longer meanwhile
+				return false
+			}
+			done.Expired++
+			r.State = vault.ObjectExpired
+			return true
+		})
+	})
+	if err == nil && done.Expired > 0 {
+		err = a.v.Sync()
+	}
+	return done, fail("end retention", err)
+}
+
+// SetRetention puts everything that an owner refers to under another class, counted
+// from when each piece was stored, and returns how many references changed. What
+// is security evidence stays so: it cannot become telemetry (ARC-07). The caller
+// records it as an event first (ARC-16). It is durable when it returns.
+func (a *Archive) SetRetention(_ context.Context, owner string, to Retention) (changed int, err error) {
+	doing := "change the retention of " + clip(owner)
+	if err := to.check(false); err != nil {
+		return 0, refused(doing, err)
+	}
+	refs, err := a.v.Refs(owner)
+	if err != nil {
+		return 0, fail(doing, err)
+	}
+	for _, r := range refs {
+		if r.Kind == event.RetentionEvidence && to.Kind == event.RetentionTelemetry {
+			return 0, refused(doing, &codeError{admission.ArchiveRetentionDenied, r.Role + " is security evidence and cannot become telemetry"})
+		}
+	}
+	for _, r := range refs {
+		if r.State != vault.ObjectKept {
+			continue
+		}
+		if err := a.v.ChangeRef(r, func(r *vault.Ref) bool {
+			until := to.until(time.UnixMilli(r.Stored)).UnixMilli()
+			if r.Class == to.Class && r.Kind == to.Kind && r.Until == until {
+				return false
+			}
+			r.Class, r.Kind, r.Until = to.Class, to.Kind, until
+			changed++
+			return true
+		}); err != nil {
+			return changed, fail(doing, err)
+		}
+	}
+	return changed, fail(doing, a.v.Sync())
+}

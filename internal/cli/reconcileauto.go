@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"counterfoil/internal/program"
 	"counterfoil/internal/readback"
 )
 
@@ -55,7 +56,7 @@ func (c *cli) helpers(a *autoFlags) (map[string]*readback.Helper, error) {
 		if out[tool] != nil {
 			return nil, usagef("name one helper", "two helpers of the tool %q", tool)
 		}
-		if err := readback.Check("/" + rest); err != nil {
+		if err := program.Check("/" + rest); err != nil {
 			return nil, err
 		}
 		out[tool] = &readback.Helper{Path: "/" + rest, Env: env, Limit: a.limit}

@@ -17,14 +17,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"counterfoil/internal/program"
 )
 
 // RequestSchema names what a helper reads.
@@ -87,37 +86,11 @@ type Answer struct {
 	Value jsontext.Value `json:"value,omitzero"`
 }
 
-// Check refuses a program that is not named absolutely, or that somebody other
-// than its owner could exchange.
-func Check(path string) error {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return fmt.Errorf("read-back helper %q: expected an absolute path without dot elements", path)
-	}
-	fi, err := os.Lstat(path)
-	if err != nil {
-		return fmt.Errorf("read-back helper: %w", err)
-	}
-	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("read-back helper %s: expected an executable regular file, found %s", path, fi.Mode())
-	}
-	if fi.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("read-back helper %s: mode %04o lets group or others exchange it (hint: chmod go-w)", path, fi.Mode().Perm())
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("read-back helper: %w", err)
-	}
-	if dir.Mode().Perm()&0o022 != 0 && dir.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("read-back helper %s: its directory has mode %04o, in which group or others exchange files (hint: chmod go-w)", path, dir.Mode().Perm())
-	}
-	return nil
-}
-
 // Helper is a program that reads back for one tool or several. It is started
 // once for each question, without a shell, without arguments, in the root
 // directory and with nothing in its environment but Env.
 type Helper struct {
-	Path string // absolute; see Check
+	Path string // see program.Check
 	// Env is the whole environment, NAME=value.
 	Env []string
 	// Limit bounds one answer; the program is killed then. Required.
@@ -127,7 +100,7 @@ type Helper struct {
 // Ask runs the program. Errors wrap [ErrHelper], or are those of ctx. The
 // program is checked again before each run.
 func (h *Helper) Ask(ctx context.Context, q *Request) (*Answer, error) {
-	if err := Check(h.Path); err != nil {
+	if err := program.Check(h.Path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrHelper, err)
 	}
 	in, err := json.Marshal(q, json.Deterministic(true))

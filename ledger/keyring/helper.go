@@ -8,16 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"counterfoil/internal/program"
 	"counterfoil/ledger/event"
 )
 
@@ -35,9 +33,7 @@ var ErrSigner = errors.New("the external signer does not sign")
 // HelperConfig describes a helper program that holds the event key: the way to a
 // key service or to hardware (ATT-32 to ATT-35).
 type HelperConfig struct {
-	// Path is the program. It must be absolute, a regular file and no link, that
-	// nobody but its owner can write, in a directory that nobody but its owner
-	// can write (ATT-34).
+	// Path is the program; see [program.Check] (ATT-34).
 	Path string
 	// Env is the whole environment of the program, NAME=value.
 	Env []string
@@ -73,8 +69,8 @@ type Helper struct {
 
 // StartHelper starts the program and learns its public key.
 func StartHelper(ctx context.Context, cfg HelperConfig) (*Helper, error) {
-	if err := checkHelper(cfg.Path); err != nil {
-		return nil, err
+	if err := program.Check(cfg.Path); err != nil {
+		return nil, fmt.Errorf("external signer: %w", err)
 	}
 	h := &Helper{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), lock: make(chan struct{}, 1)}
 	p, err := startHelper(ctx, &h.cfg)
@@ -144,31 +140,6 @@ func (h *Helper) Close() error {
 	h.ended = true
 	h.proc.end(errors.New("closed"))
 	<-h.proc.gone
-	return nil
-}
-
-// checkHelper refuses a program that somebody else could exchange.
-func checkHelper(path string) error {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return fmt.Errorf("%w: external signer %q: expected an absolute path without . and ..", ErrConfig, path)
-	}
-	fi, err := os.Lstat(path)
-	if err != nil {
-		return fmt.Errorf("external signer: %w", err)
-	}
-	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("external signer %s: %w: expected an executable regular file, found %s; hint: give the path of the program itself", path, ErrInsecure, fi.Mode())
-	}
-	if fi.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("external signer %s: %w: mode %04o lets group or others exchange it; hint: chmod go-w", path, ErrInsecure, fi.Mode().Perm())
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("external signer: %w", err)
-	}
-	if dir.Mode().Perm()&0o022 != 0 && dir.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("external signer %s: %w: its directory has mode %04o, in which group or others exchange files; hint: chmod go-w", path, ErrInsecure, dir.Mode().Perm())
-	}
 	return nil
 }
 

@@ -181,15 +181,27 @@ type session struct {
 	answer []byte // all that was read
 }
 
+// lockedBuffer is what a process says on stderr.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	more sync.Cond
+	b    bytes.Buffer
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.more.Broadcast()
 	return b.b.Write(p)
+}
+
+// await waits until a text was written. The limit of the tests ends it.
+func (b *lockedBuffer) await(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !bytes.Contains(b.b.Bytes(), []byte(text)) {
+		b.more.Wait()
+	}
 }
 
 func (b *lockedBuffer) String() string {
@@ -210,6 +222,7 @@ func self(t testing.TB) string {
 func start(t testing.TB, env []string, name string, args ...string) *session {
 	t.Helper()
 	s := &session{t: t, errs: new(lockedBuffer)}
+	s.errs.more.L = &s.errs.mu
 	s.cmd = exec.Command(name, args...)
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr = s.errs

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -272,4 +273,49 @@ func children(t testing.TB, pid int) (pids []int) {
 		t.Fatal("the proxy has no server")
 	}
 	return pids
+}
+
+// A real server over streamable HTTP, with its sessions, streams and questions.
+func TestEVI22_ARealServerOverHTTP(t *testing.T) {
+	bin := npmServer(t, "everything")
+	l := startLedger(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	server := start(t, []string{"PORT=" + port}, bin, "streamableHttp")
+	server.errs.await("listening on port")
+	front := l.inFront("http://" + addr + "/mcp")
+	asked := make(chan struct{}, 1)
+	cl := mcp.NewClient(&mcp.Implementation{Name: "sdk-client", Version: "2"}, &mcp.ClientOptions{
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			asked <- struct{}{}
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "none", Content: &mcp.TextContent{Text: "so"}}, nil
+		}})
+	session, err := cl.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: front.URL + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+	}{
+		{"echo", map[string]any{"message": "hi"}},
+		{"get-sum", map[string]any{"a": 1, "b": 2}},
+		{"get-tiny-image", map[string]any{}},
+		{"trigger-sampling-request", map[string]any{"prompt": "say so", "maxTokens": 5}},
+	} {
+		if res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args}); err != nil || res.IsError {
+			t.Fatalf("%s: %+v, %v", c.tool, res, err)
+		}
+	}
+	<-asked
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	l.wantCalls("echo succeeded", "get-sum succeeded", "get-tiny-image succeeded", "trigger-sampling-request succeeded")
+	server.kill()
 }

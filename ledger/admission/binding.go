@@ -41,8 +41,8 @@ type ArtifactBinding struct {
 	Version    string `json:"version,omitempty"`
 	// Transport is how the server is reached: stdio, streamable-http or sse.
 	Transport string `json:"transport"`
-	// Locator is where the artifact was read: a resolved URL, an OCI reference
-	// by digest, or a file name.
+	// Locator is where the artifact was asked for: a URL, an OCI reference by
+	// digest, or a file name. Check [CheckSource] has the host that answered.
 	Locator string `json:"locator"`
 	// RetrievedAt is when, in event.TimeLayout.
 	RetrievedAt string `json:"retrievedAt"`
@@ -60,6 +60,15 @@ type BytesBinding struct {
 	Digests   DigestSet `json:"digests"`
 	Size      int64     `json:"size"` // in bytes
 	MediaType string    `json:"mediaType,omitempty"`
+	// Content is what a signature block inside the file covers: the bytes before
+	// it. Nil if the file has no such block.
+	Content *ContentBinding `json:"content,omitempty"`
+}
+
+// ContentBinding binds the first bytes of a file.
+type ContentBinding struct {
+	Digests DigestSet `json:"digests"`
+	Size    int64     `json:"size"` // in bytes, less than the file's
 }
 
 // DeploymentBinding binds a remote server by what it shows to every client.
@@ -143,6 +152,14 @@ func (a *ArtifactBinding) validateMember() error {
 	case a.Bytes != nil:
 		if a.Bytes.Size < 0 {
 			return bad("/bytes/size", "is %d", a.Bytes.Size)
+		}
+		if c := a.Bytes.Content; c != nil {
+			if c.Size < 0 || c.Size >= a.Bytes.Size {
+				return bad("/bytes/content/size", "is %d of a file of %d bytes", c.Size, a.Bytes.Size)
+			}
+			if err := c.Digests.validate("/bytes/content/digests"); err != nil {
+				return err
+			}
 		}
 		return first(a.Bytes.Digests.validate("/bytes/digests"), checkOptionalText("/bytes/mediaType", a.Bytes.MediaType, 255))
 	case a.Deployment != nil:

@@ -295,7 +295,7 @@ func TestADM14_ADM31_NothingIsAdmittedWithoutAKeptReceipt(t *testing.T) {
 	j := admission.Decide(input(t), shipped(t, "privileged"))
 	for _, a := range []admission.Archived{
 		{},
-		{Receipt: "TODO"},
+		{Receipt: "none yet"},
 		{Receipt: "sha256:" + strings.ToUpper(hexes("a", 32))},
 		{Failure: admission.ArchivePermissionDenied},
 		{Failure: admission.ArchiveRetentionDenied},

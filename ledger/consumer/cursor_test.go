@@ -77,6 +77,13 @@ func TestLOG12_ForgedCursors(t *testing.T) {
 			t.Errorf("%s: leaves were read", name)
 		}
 	}
+	// At the end of its tree a cursor is refused without asking the log.
+	end := events[39].Cursor()
+	end.Range[0][3] ^= 1
+	var e *consumer.CursorError
+	if _, err := consumer.New(consumer.Config{Log: l.source(), Trust: id.trust(t), Cursor: end}); !errors.As(err, &e) {
+		t.Errorf("at the end: %v", err)
+	}
 	// The log of another key, that has the same name and leaves.
 	other := newIdentity(t)
 	c := events[21].Cursor()

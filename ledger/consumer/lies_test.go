@@ -53,6 +53,57 @@ func TestLOG12_FlippedBitInALeaf(t *testing.T) {
 	}
 }
 
+// Tiles and leaves that fit each other, and not the checkpoint.
+func TestLOG12_AnotherTreeUnderTheCheckpoint(t *testing.T) {
+	id := newIdentity(t)
+	leaves := records("a", 300)
+	l := newLog(t, id).add(leaves...)
+	events := collect(t, consumer.Config{Log: l.source(), Trust: id.trust(t)})
+	forged := append([][]byte(nil), leaves...)
+	forged[7] = records("b", 1)[0]
+	other := newLog(t, id).add(forged...)
+	other.lie("checkpoint", always(l.checkpoint()))
+	for _, c := range []*consumer.Cursor{nil, events[2].Cursor(), events[9].Cursor()} {
+		got, err := collectErr(t, consumer.Config{Log: other.source(), Trust: id.trust(t), Cursor: c, Batch: 4})
+		var e *consumer.TreeError
+		if !errors.As(err, &e) || e.Size != 300 || e.Expected == e.Got || len(got) > 0 {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	}
+	// The rest of the tree is the honest one.
+	for _, path := range []string{"tile/0/000", "tile/entries/000"} {
+		l.lie(path, always(must(os.ReadFile(filepath.Join(other.dir, path)))(t)))
+	}
+	for _, batch := range []int{4, 256, 300} {
+		got, err := collectErr(t, consumer.Config{Log: l.source(), Trust: id.trust(t), Batch: batch})
+		var e *consumer.TreeError
+		if !errors.As(err, &e) || e.From != 0 || e.Expected == e.Got || len(got) > 0 {
+			t.Errorf("batches of %d: %d events, %v", batch, len(got), err)
+		}
+	}
+}
+
+// A server that keeps the tiles of its newest size alone is followed while it
+// grows.
+func TestLOG12_OldPartialTilesAreGone(t *testing.T) {
+	id := newIdentity(t)
+	leaves := records("a", 310)
+	l := newLog(t, id).add(leaves[:300]...)
+	f := must(consumer.New(consumer.Config{Log: l.source(), Trust: id.trust(t), Batch: 256, Pause: noPause}))(t)
+	if b := must(f.Next(t.Context()))(t); len(b.Events) != 256 {
+		t.Fatalf("%d events", len(b.Events))
+	}
+	l.add(leaves[300:]...)
+	for _, path := range []string{"tile/0/001.p/44", "tile/entries/001.p/44"} {
+		l.lie(path, withheld)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if b, err := f.Next(ctx); err != nil || len(b.Events) != 54 || b.Checkpoint.Size != 310 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 // Whatever bit of whatever file a server flips, nothing but the truth comes.
 func TestLOG12_AnyFlippedBit(t *testing.T) {
 	id := newIdentity(t)
@@ -170,6 +221,8 @@ func TestLOG12_OtherHistories(t *testing.T) {
 	sameSize := fork.checkpoint()
 	fork.add(records("c", 50)...)
 	larger := fork.checkpoint()
+	early := newLog(t, id).add(leaves[:100]...)
+	early.add(records("d", 250)...)
 
 	for _, c := range []struct {
 		name  string
@@ -180,6 +233,7 @@ func TestLOG12_OtherHistories(t *testing.T) {
 		{"rollback", func() { honest.lie("checkpoint", always(small)) }, consumer.Rollback, 40},
 		{"same size", func() { honest.lie("checkpoint", always(sameSize)) }, consumer.OtherRoot, 300},
 		{"larger, with its tiles", func() { honest.serveFrom(fork) }, consumer.Fork, 350},
+		{"larger, in a tile that was read before", func() { honest.serveFrom(early) }, consumer.Fork, 350},
 		{"larger, without its tiles", func() {
 			honest.lie("checkpoint", always(larger))
 			for _, p := range []string{"tile/0/001", "tile/0/001.p/94"} {

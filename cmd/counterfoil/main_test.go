@@ -6,6 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"counterfoil/internal/testkit/mcpkit"
 	"counterfoil/internal/verifycmd"
 )
 
@@ -13,6 +14,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"counterfoil":        main,
 		"counterfoil-verify": func() { os.Exit(verifycmd.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"mcp-test-server":    mcpkit.Serve,
 	})
 }
 

@@ -54,7 +54,7 @@ func (l *Lane) Define(defs []Definition, recorded func() error) {
 			}
 		}
 		if err := recorded(); err != nil {
-			return &diskError{err}
+			return &laterError{err}
 		}
 		return nil
 	}})

@@ -108,7 +108,7 @@ func (g *gapKeeper) enqueue() <-chan struct{} {
 // ledger answers at all, so that its notice says all of it.
 func (g *gapKeeper) send(ctx context.Context, stage client.Stage) error {
 	if _, err := g.r.cfg.Ledger.Status(ctx); err != nil {
-		return err
+		return &laterError{err} // also a refusal: the count must not be lost
 	}
 	closed, err := g.close()
 	if err != nil {
@@ -139,7 +139,7 @@ func (g *gapKeeper) close() ([]gap, error) {
 	}
 	if changed {
 		if err := g.r.cfg.State.Save("gap", g.doc); err != nil {
-			return nil, &diskError{err}
+			return nil, &laterError{err}
 		}
 	}
 	return slices.Clone(g.doc.Gaps), nil
@@ -156,16 +156,17 @@ func (g *gapKeeper) forget(id string) error {
 		err = g.r.cfg.State.Save("gap", g.doc)
 	}
 	if err != nil {
-		return &diskError{err}
+		return &laterError{err}
 	}
 	return nil
 }
 
-// diskError is a failure of the state directory, which may pass.
-type diskError struct{ err error }
+// laterError is a failure that may pass, and says nothing of whether the ledger
+// takes evidence: of the state directory, above all.
+type laterError struct{ err error }
 
-func (e *diskError) Error() string { return e.err.Error() }
-func (e *diskError) Unwrap() error { return e.err }
+func (e *laterError) Error() string { return e.err.Error() }
+func (e *laterError) Unwrap() error { return e.err }
 
 // notice records one gap. What it says is a function of the gap alone, so that
 // saying it again after a crash adds nothing. The subject carries count and

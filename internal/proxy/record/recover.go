@@ -17,7 +17,7 @@ import (
 const again = time.Minute
 
 // errBehind says that the ledger's views do not show yet what it has accepted.
-var errBehind = &client.Unreachable{Err: errors.New("its views are behind its log")}
+var errBehind = &laterError{errors.New("the ledger's views are behind its log")}
 
 // recover ends what earlier runs of this proxy left open: attempts with its own
 // runtime id and without an outcome become `unknown`, `recorder_restarted`. What

@@ -17,8 +17,8 @@ func passing(err error) bool {
 		return e.Status >= http.StatusInternalServerError && e.Reason != "log_disagrees"
 	}
 	var gone *client.Unreachable
-	var disk *diskError
-	return errors.As(err, &gone) || errors.As(err, &disk) || errors.Is(err, context.DeadlineExceeded)
+	var later *laterError
+	return errors.As(err, &gone) || errors.As(err, &later) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // absent reports whether an error says that nothing was recorded: nobody
@@ -53,7 +53,6 @@ func (r *Recorder) insist(ctx context.Context, do func(context.Context) error) (
 // returns the error of a request that is refused for good.
 func (r *Recorder) persist(do func(context.Context) error) error {
 	var waited time.Duration
-	var disk *diskError
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := do(r.ctx)
 		if err == nil {
@@ -63,7 +62,7 @@ func (r *Recorder) persist(do func(context.Context) error) error {
 		if r.ctx.Err() != nil || !passing(err) {
 			return err
 		}
-		if waited += wait; waited >= r.cfg.Patience && !errors.Is(err, errBehind) && !errors.As(err, &disk) {
+		if waited += wait; waited >= r.cfg.Patience && !errors.As(err, new(*laterError)) {
 			r.away(err)
 		}
 		if err := r.cfg.Pause(r.ctx, wait); err != nil {

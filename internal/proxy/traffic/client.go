@@ -111,7 +111,8 @@ func (c *Conn) Leaving(p *Packet) {
 	take := func() *call {
 		k := p.calls[next]
 		next++
-		c.open[k] = true
+		c.left++
+		c.open[k], k.number = true, c.left
 		if c.cfg.CallTimeout > 0 {
 			k.timer = time.AfterFunc(c.cfg.CallTimeout, func() { c.timeout(k) })
 		}

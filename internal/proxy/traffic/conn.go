@@ -1,7 +1,11 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +30,7 @@ type Conn struct {
 	waiting map[string]*waiting
 	pending int // requests in waiting
 	open    map[*call]bool
+	left    uint64           // calls that have left
 	ended   []*call          // with an outcome, still in waiting; oldest first
 	tasks   map[string]*call // by task id; nil if two calls have it
 	pages   pages
@@ -36,6 +41,9 @@ type Conn struct {
 func NewConn(cfg *Config, trace string, known record.Peers) *Conn {
 	c := &Conn{cfg: cfg, lane: cfg.Recorder.Lane(), trace: trace, peers: known, modes: map[string]string{}, waiting: map[string]*waiting{},
 		open: map[*call]bool{}, tasks: map[string]*call{}}
+	if at := strings.LastIndex(known.Implementation, "@"); at > 0 {
+		c.server = known.Implementation[:at]
+	}
 	if c.peers.Agent == "" {
 		c.peers.Agent = toolcall.UnknownAgent
 	}
@@ -71,6 +79,7 @@ type request struct {
 
 // call is a tools/call that was recorded, or passes without.
 type call struct {
+	number  uint64 // of the calls of the connection, in the order in which they left
 	key     string
 	isTask  bool
 	attempt *record.Attempt // nil without evidence
@@ -133,7 +142,8 @@ func (c *Conn) forget(k *call) {
 func (c *Conn) End(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k := range c.open {
+	inOrder := slices.SortedFunc(maps.Keys(c.open), func(a, b *call) int { return cmp.Compare(a.number, b.number) })
+	for _, k := range inOrder {
 		c.finish(k, event.StatusUnknown, []string{reason}, nil)
 	}
 }

@@ -41,9 +41,13 @@ func Env(calls string, pages int) []string {
 
 // Main serves and does not return if this process was started as the server.
 func Main() {
-	if os.Getenv(envRun) == "" {
-		return
+	if os.Getenv(envRun) != "" {
+		Serve()
 	}
+}
+
+// Serve serves and does not return.
+func Serve() {
 	s := &server{out: os.Stdout, description: "says it again"}
 	_, _ = fmt.Sscan(os.Getenv(envPages), &s.pages)
 	if name := os.Getenv(envCalls); name != "" {

@@ -30,6 +30,10 @@ func beginBody(r *v1.BeginRequest) ([]byte, error) {
 		Action:  event.Action{Name: act.GetName(), EffectKind: act.GetEffectKind(), EffectMode: act.GetEffectMode()},
 		Subject: event.Subject{Kind: event.SubjectKind(r.GetSubject().GetKind()), ID: r.GetSubject().GetId()},
 	}
+	if c := r.GetContract(); c != nil {
+		b.Contract = &event.ContractTerms{Impact: c.GetImpact(), Receipt: c.GetReceipt(), Admission: c.GetAdmission(), Artifact: c.GetArtifact(),
+			Tools: c.GetTools(), Class: c.GetClass(), Server: c.GetServer()}
+	}
 	var errInput, errEffect error
 	switch v := r.GetPrivateInput().(type) {
 	case *v1.BeginRequest_PrivateInputJson:
@@ -49,6 +53,9 @@ func appendBody(r *v1.AppendRequest) ([]byte, error) {
 		AttemptID: r.GetAttemptId(), Lifecycle: event.Lifecycle(r.GetLifecycle()), SourceEventID: r.GetSourceEventId(),
 		OccurredAt: r.GetOccurredAt(), Status: r.GetStatus(), ReasonCodes: r.GetReasonCodes(), Refs: r.GetRefs(),
 		Reviewer: r.GetReviewer(), Rubric: r.GetRubric(), KeepBody: r.GetKeepBody(),
+	}
+	if run := r.GetRun(); run != nil {
+		a.Run = &event.ReviewRun{ID: run.GetId(), Trigger: run.GetTrigger(), Mode: run.GetMode(), Impact: run.GetImpact(), Recheck: run.GetRecheck(), Causes: run.GetCauses()}
 	}
 	var errResult, errValue error
 	switch v := r.GetPrivateResult().(type) {

@@ -128,6 +128,13 @@ var reasonCodes = map[string]string{
 	"tool_set_changed":      "the list of tools differs from the one recorded before",
 	"late_answer":           "an answer arrived after the outcome was recorded",
 	"input_required":        "the answer asks for more input before the action can go on",
+
+	"receipt_still_within_policy":                "the evidence of the receipt passes under today's policy, which is the policy of then",
+	"privileged_contract_requires_fresh_receipt": "the policy changed since; a privileged contract needs an admission under today's",
+	"current_policy_evidence_fail":               "the evidence of the receipt does not pass under today's policy",
+	"privileged_contract":                        "the contract is privileged, so a failure weighs more",
+	"receipt_evidence_unavailable":               "evidence of the receipt cannot be read any more, so nothing can be judged",
+	"receipt_evidence_incomplete":                "a part of the evidence of the receipt cannot be read any more; the rest is not judged by itself",
 }
 
 // ReasonCodeMeaning returns what a registered reason code means.

@@ -24,13 +24,6 @@ const (
 	ObservedUnreachable = "unreachable"
 )
 
-// Judgement is the statement {"review":{…}} of a review: a person or a rubric,
-// at least one of them.
-type Judgement struct {
-	Reviewer string `json:"reviewer,omitempty"`
-	Rubric   string `json:"rubric,omitempty"`
-}
-
 // Gap is the statement {"gap":{…}} of a ledger notice: stream sequences From to
 // To were accepted and are not in the log (LOG-13).
 type Gap struct {
@@ -70,6 +63,8 @@ type statement struct {
 	Erasure   *Erasure         `json:"erasure,omitempty"`
 	Hold      *Hold            `json:"hold,omitempty"`
 	Retention *RetentionChange `json:"retention,omitempty"`
+
+	Contract *ContractTerms `json:"contract,omitempty"`
 }
 
 // KeyChange returns the key change of an attempt that was validated.
@@ -95,9 +90,6 @@ func (s statement) value() jsontext.Value {
 
 // Value returns the canonical statement.
 func (r ReadBack) Value() jsontext.Value { return statement{ReadBack: &r}.value() }
-
-// Value returns the canonical statement.
-func (j Judgement) Value() jsontext.Value { return statement{Review: &j}.value() }
 
 // Value returns the canonical statement.
 func (g Gap) Value() jsontext.Value { return statement{Gap: &g}.value() }
@@ -128,6 +120,7 @@ func (e *Event) validateStatement() error {
 	wantReview := e.Lifecycle == Review
 	wantNotice := e.Lifecycle == Attempt && e.Subject.Kind == Ledger
 	mayKey := e.Lifecycle == Attempt && e.Subject.Kind == Key // the ledger's own; others have none
+	mayContract := e.Lifecycle == Attempt && e.Subject.Kind == Contract
 	if len(e.Statement) == 0 {
 		if wantReadBack || wantReview || wantNotice {
 			return bad(path, "missing: a %s of kind %s carries one", e.Lifecycle, e.Subject.Kind)
@@ -145,7 +138,8 @@ func (e *Event) validateStatement() error {
 	if wantNotice {
 		notices = 1 // exactly one of them
 	}
-	if !(wantReadBack || wantReview || wantNotice || mayKey) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview || s.notices() != notices || (s.Key != nil) != mayKey {
+	if !(wantReadBack || wantReview || wantNotice || mayKey || mayContract) || (s.ReadBack != nil) != wantReadBack || (s.Review != nil) != wantReview ||
+		s.notices() != notices || (s.Key != nil) != mayKey || (s.Contract != nil) != mayContract {
 		return bad(path, "does not fit a %s of kind %s", e.Lifecycle, e.Subject.Kind)
 	}
 	if r := s.ReadBack; r != nil {
@@ -160,16 +154,13 @@ func (e *Event) validateStatement() error {
 		}
 	}
 	if r := s.Review; r != nil {
-		if r.Reviewer == "" && r.Rubric == "" {
-			return bad(path+"/review", "names neither a reviewer nor a rubric")
+		if err := r.validate(path+"/review", e); err != nil {
+			return err
 		}
-		for name, v := range map[string]string{"/review/reviewer": r.Reviewer, "/review/rubric": r.Rubric} {
-			if v == "" {
-				continue
-			}
-			if err := CheckID(path+name, v); err != nil {
-				return err
-			}
+	}
+	if t := s.Contract; t != nil {
+		if err := t.validate(path + "/contract"); err != nil {
+			return err
 		}
 	}
 	if g := s.Gap; g != nil && (g.From < 1 || g.To < g.From || g.Count < 1 || g.Count > g.To-g.From+1) {

@@ -104,7 +104,7 @@ func (a *Append) draft(begin *event.Event, state *lifecycle.State, k attemptKeys
 		}
 		e.Statement, e.Status = rb.Value(), state.Derive(rb, tag)
 	case event.Review:
-		e.Statement = event.Judgement{Reviewer: a.Reviewer, Rubric: a.Rubric}.Value()
+		e.Statement = event.Judgement{Reviewer: a.Reviewer, Rubric: a.Rubric, Run: a.Run}.Value()
 	default:
 		for _, v := range a.values() {
 			setMember(&e.Tags, lifecycle.TagResult, commit.FormatTag(commit.EffectTag(k.tag, v.bytes)))

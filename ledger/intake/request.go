@@ -62,6 +62,8 @@ type Begin struct {
 	PrivateRaw     string         `json:"privateInputRaw,omitempty"` // standard base64
 	ExpectedEffect jsontext.Value `json:"expectedEffect,omitzero"`
 	KeepBody       bool           `json:"keepBody,omitzero"`
+	// Contract is for subjects of kind contract only.
+	Contract *event.ContractTerms `json:"contract,omitempty"`
 
 	statement jsontext.Value // notices of the ledger itself only
 	canonical []byte
@@ -92,6 +94,7 @@ type Append struct {
 	ReadBack      *ReadBack         `json:"readback,omitempty"` // reconciliation only
 	Reviewer      string            `json:"reviewer,omitempty"` // review only
 	Rubric        string            `json:"rubric,omitempty"`   // review only
+	Run           *event.ReviewRun  `json:"run,omitempty"`      // review by a run only
 	KeepBody      bool              `json:"keepBody,omitzero"`
 
 	canonical []byte
@@ -142,6 +145,9 @@ func (b *Begin) prepare() error {
 	if b.Subject.Kind == event.Ledger && b.statement == nil {
 		return refuse("/subject/kind", "use the kind that the action is about", "only the ledger speaks about itself")
 	}
+	if err := b.checkContract(); err != nil {
+		return err
+	}
 	if err := checkTime(b.OccurredAt); err != nil {
 		return err
 	}
@@ -154,6 +160,21 @@ func (b *Begin) prepare() error {
 	}
 	b.canonical, err = canonicalRequest(b)
 	return err
+}
+
+func (b *Begin) checkContract() error {
+	if b.Contract == nil {
+		return nil
+	}
+	if b.Subject.Kind != event.Contract {
+		return refuse("/contract", "leave it out, or begin an attempt of kind contract", "an attempt of kind %s sets no contract", b.Subject.Kind)
+	}
+	var ee *event.Error
+	if errors.As(b.Contract.Validate(), &ee) {
+		return refuse("/contract"+ee.Path, "the members are in docs/spec/review.md", "%s", ee.Detail)
+	}
+	b.statement = b.Contract.Value()
+	return nil
 }
 
 // ParseAppend reads and checks the body of an append. attemptID is the one of
@@ -203,6 +224,9 @@ func (a *Append) prepare() error {
 		if err := checkID(f.path, f.value); err != nil {
 			return err
 		}
+	}
+	if a.Run != nil && a.Lifecycle != event.Review {
+		return refuse("/run", "leave it out, or append a review", "only a review is made by a run")
 	}
 	for i, c := range a.ReasonCodes {
 		if _, ok := event.ReasonCodeMeaning(c); !ok {

@@ -544,6 +544,7 @@ type Statement struct {
 	//	*Statement_Erasure
 	//	*Statement_Hold
 	//	*Statement_Retention
+	//	*Statement_Contract
 	Statement     isStatement_Statement `protobuf_oneof:"statement"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -649,6 +650,15 @@ func (x *Statement) GetRetention() *RetentionChange {
 	return nil
 }
 
+func (x *Statement) GetContract() *ContractTerms {
+	if x != nil {
+		if x, ok := x.Statement.(*Statement_Contract); ok {
+			return x.Contract
+		}
+	}
+	return nil
+}
+
 type isStatement_Statement interface {
 	isStatement_Statement()
 }
@@ -688,6 +698,11 @@ type Statement_Retention struct {
 	Retention *RetentionChange `protobuf:"bytes,7,opt,name=retention,proto3,oneof"`
 }
 
+type Statement_Contract struct {
+	// Of an attempt of kind contract: a tool contract in force from here on.
+	Contract *ContractTerms `protobuf:"bytes,8,opt,name=contract,proto3,oneof"`
+}
+
 func (*Statement_Readback) isStatement_Statement() {}
 
 func (*Statement_Review) isStatement_Statement() {}
@@ -701,6 +716,8 @@ func (*Statement_Erasure) isStatement_Statement() {}
 func (*Statement_Hold) isStatement_Statement() {}
 
 func (*Statement_Retention) isStatement_Statement() {}
+
+func (*Statement_Contract) isStatement_Statement() {}
 
 // ReadBack is what was seen when an outcome was checked. The value itself is
 // private: its commitment and tag stand in the event.
@@ -769,9 +786,11 @@ func (x *ReadBack) GetCount() int64 {
 
 // Judgement names a person or a rubric, at least one of them.
 type Judgement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reviewer      string                 `protobuf:"bytes,1,opt,name=reviewer,proto3" json:"reviewer,omitempty"`
-	Rubric        string                 `protobuf:"bytes,2,opt,name=rubric,proto3" json:"rubric,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Reviewer string                 `protobuf:"bytes,1,opt,name=reviewer,proto3" json:"reviewer,omitempty"`
+	Rubric   string                 `protobuf:"bytes,2,opt,name=rubric,proto3" json:"rubric,omitempty"`
+	// Of a review run only.
+	Run           *ReviewRun `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -820,6 +839,204 @@ func (x *Judgement) GetRubric() string {
 	return ""
 }
 
+func (x *Judgement) GetRun() *ReviewRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// ReviewRun is what a review run adds to a review of a contract or an admission.
+type ReviewRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// manual, schedule, policy_change, impact_change, verifier_change,
+	// retention_change or incident.
+	Trigger string `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// report_only or enforced.
+	Mode string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
+	// low, standard or privileged: the contract at the time of the review.
+	Impact string `protobuf:"bytes,4,opt,name=impact,proto3" json:"impact,omitempty"`
+	// pass, fail or unavailable.
+	Recheck string `protobuf:"bytes,5,opt,name=recheck,proto3" json:"recheck,omitempty"`
+	// Why it was not pass; at most 8, none twice.
+	Causes        []string `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewRun) Reset() {
+	*x = ReviewRun{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewRun) ProtoMessage() {}
+
+func (x *ReviewRun) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewRun.ProtoReflect.Descriptor instead.
+func (*ReviewRun) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReviewRun) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReviewRun) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *ReviewRun) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *ReviewRun) GetImpact() string {
+	if x != nil {
+		return x.Impact
+	}
+	return ""
+}
+
+func (x *ReviewRun) GetRecheck() string {
+	if x != nil {
+		return x.Recheck
+	}
+	return ""
+}
+
+func (x *ReviewRun) GetCauses() []string {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+// ContractTerms is a tool contract: references and no predicates.
+type ContractTerms struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// low, standard or privileged.
+	Impact string `protobuf:"bytes,1,opt,name=impact,proto3" json:"impact,omitempty"`
+	// Digest of the sealed archive receipt.
+	Receipt string `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// Event id of the admission that has the receipt; optional.
+	Admission string `protobuf:"bytes,3,opt,name=admission,proto3" json:"admission,omitempty"`
+	// SHA-256 of the pinned artifact's bytes; optional.
+	Artifact string `protobuf:"bytes,4,opt,name=artifact,proto3" json:"artifact,omitempty"`
+	// Digest of the server's list of tools; optional.
+	Tools string `protobuf:"bytes,5,opt,name=tools,proto3" json:"tools,omitempty"`
+	// Risk class by which it is judged; optional.
+	Class string `protobuf:"bytes,6,opt,name=class,proto3" json:"class,omitempty"`
+	// Name of the server in its registry; optional.
+	Server        string `protobuf:"bytes,7,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContractTerms) Reset() {
+	*x = ContractTerms{}
+	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContractTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContractTerms) ProtoMessage() {}
+
+func (x *ContractTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContractTerms.ProtoReflect.Descriptor instead.
+func (*ContractTerms) Descriptor() ([]byte, []int) {
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ContractTerms) GetImpact() string {
+	if x != nil {
+		return x.Impact
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetReceipt() string {
+	if x != nil {
+		return x.Receipt
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetAdmission() string {
+	if x != nil {
+		return x.Admission
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetArtifact() string {
+	if x != nil {
+		return x.Artifact
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetTools() string {
+	if x != nil {
+		return x.Tools
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *ContractTerms) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
 // Gap announces accepted events that are not in the log: count of the stream
 // sequences from to to, both inclusive.
 type Gap struct {
@@ -833,7 +1050,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[8]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1062,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[8]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1075,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Gap) GetFrom() int64 {
@@ -898,7 +1115,7 @@ type KeyChange struct {
 
 func (x *KeyChange) Reset() {
 	*x = KeyChange{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1127,7 @@ func (x *KeyChange) String() string {
 func (*KeyChange) ProtoMessage() {}
 
 func (x *KeyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[9]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1140,7 @@ func (x *KeyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
 func (*KeyChange) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeyChange) GetChange() string {
@@ -967,7 +1184,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1196,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[10]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1209,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Erasure) GetState() string {
@@ -1020,7 +1237,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1249,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[11]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1262,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Hold) GetAttempt() string {
@@ -1078,7 +1295,7 @@ type RetentionChange struct {
 
 func (x *RetentionChange) Reset() {
 	*x = RetentionChange{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1307,7 @@ func (x *RetentionChange) String() string {
 func (*RetentionChange) ProtoMessage() {}
 
 func (x *RetentionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[12]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1320,7 @@ func (x *RetentionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionChange.ProtoReflect.Descriptor instead.
 func (*RetentionChange) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetentionChange) GetAttempt() string {
@@ -1147,7 +1364,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1376,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[13]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1389,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Record) GetEvent() *Event {
@@ -1205,7 +1422,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1434,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_counterfoil_v1_event_proto_msgTypes[14]
+	mi := &file_counterfoil_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1447,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_counterfoil_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Signature) GetKeyId() string {
@@ -1306,7 +1523,7 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\veffect_kind\x18\x02 \x01(\tR\n" +
 	"effectKind\x12\x1f\n" +
 	"\veffect_mode\x18\x03 \x01(\tR\n" +
-	"effectMode\"\xff\x02\n" +
+	"effectMode\"\xbc\x03\n" +
 	"\tStatement\x126\n" +
 	"\breadback\x18\x01 \x01(\v2\x18.counterfoil.v1.ReadBackH\x00R\breadback\x123\n" +
 	"\x06review\x18\x02 \x01(\v2\x19.counterfoil.v1.JudgementH\x00R\x06review\x12'\n" +
@@ -1314,15 +1531,32 @@ const file_counterfoil_v1_event_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\v2\x19.counterfoil.v1.KeyChangeH\x00R\x03key\x123\n" +
 	"\aerasure\x18\x05 \x01(\v2\x17.counterfoil.v1.ErasureH\x00R\aerasure\x12*\n" +
 	"\x04hold\x18\x06 \x01(\v2\x14.counterfoil.v1.HoldH\x00R\x04hold\x12?\n" +
-	"\tretention\x18\a \x01(\v2\x1f.counterfoil.v1.RetentionChangeH\x00R\tretentionB\v\n" +
+	"\tretention\x18\a \x01(\v2\x1f.counterfoil.v1.RetentionChangeH\x00R\tretention\x12;\n" +
+	"\bcontract\x18\b \x01(\v2\x1d.counterfoil.v1.ContractTermsH\x00R\bcontractB\v\n" +
 	"\tstatement\"T\n" +
 	"\bReadBack\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\bobserved\x18\x02 \x01(\tR\bobserved\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x03R\x05count\"?\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\"l\n" +
 	"\tJudgement\x12\x1a\n" +
 	"\breviewer\x18\x01 \x01(\tR\breviewer\x12\x16\n" +
-	"\x06rubric\x18\x02 \x01(\tR\x06rubric\"?\n" +
+	"\x06rubric\x18\x02 \x01(\tR\x06rubric\x12+\n" +
+	"\x03run\x18\x03 \x01(\v2\x19.counterfoil.v1.ReviewRunR\x03run\"\x93\x01\n" +
+	"\tReviewRun\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\atrigger\x18\x02 \x01(\tR\atrigger\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\tR\x04mode\x12\x16\n" +
+	"\x06impact\x18\x04 \x01(\tR\x06impact\x12\x18\n" +
+	"\arecheck\x18\x05 \x01(\tR\arecheck\x12\x16\n" +
+	"\x06causes\x18\x06 \x03(\tR\x06causes\"\xbf\x01\n" +
+	"\rContractTerms\x12\x16\n" +
+	"\x06impact\x18\x01 \x01(\tR\x06impact\x12\x18\n" +
+	"\areceipt\x18\x02 \x01(\tR\areceipt\x12\x1c\n" +
+	"\tadmission\x18\x03 \x01(\tR\tadmission\x12\x1a\n" +
+	"\bartifact\x18\x04 \x01(\tR\bartifact\x12\x14\n" +
+	"\x05tools\x18\x05 \x01(\tR\x05tools\x12\x14\n" +
+	"\x05class\x18\x06 \x01(\tR\x05class\x12\x16\n" +
+	"\x06server\x18\a \x01(\tR\x06server\"?\n" +
 	"\x03Gap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x03R\x02to\x12\x14\n" +
@@ -1365,7 +1599,7 @@ func file_counterfoil_v1_event_proto_rawDescGZIP() []byte {
 	return file_counterfoil_v1_event_proto_rawDescData
 }
 
-var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_counterfoil_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_counterfoil_v1_event_proto_goTypes = []any{
 	(*Event)(nil),           // 0: counterfoil.v1.Event
 	(*Subject)(nil),         // 1: counterfoil.v1.Subject
@@ -1375,41 +1609,45 @@ var file_counterfoil_v1_event_proto_goTypes = []any{
 	(*Statement)(nil),       // 5: counterfoil.v1.Statement
 	(*ReadBack)(nil),        // 6: counterfoil.v1.ReadBack
 	(*Judgement)(nil),       // 7: counterfoil.v1.Judgement
-	(*Gap)(nil),             // 8: counterfoil.v1.Gap
-	(*KeyChange)(nil),       // 9: counterfoil.v1.KeyChange
-	(*Erasure)(nil),         // 10: counterfoil.v1.Erasure
-	(*Hold)(nil),            // 11: counterfoil.v1.Hold
-	(*RetentionChange)(nil), // 12: counterfoil.v1.RetentionChange
-	(*Record)(nil),          // 13: counterfoil.v1.Record
-	(*Signature)(nil),       // 14: counterfoil.v1.Signature
-	nil,                     // 15: counterfoil.v1.Event.CommitmentsEntry
-	nil,                     // 16: counterfoil.v1.Event.TagsEntry
-	nil,                     // 17: counterfoil.v1.Event.RefsEntry
+	(*ReviewRun)(nil),       // 8: counterfoil.v1.ReviewRun
+	(*ContractTerms)(nil),   // 9: counterfoil.v1.ContractTerms
+	(*Gap)(nil),             // 10: counterfoil.v1.Gap
+	(*KeyChange)(nil),       // 11: counterfoil.v1.KeyChange
+	(*Erasure)(nil),         // 12: counterfoil.v1.Erasure
+	(*Hold)(nil),            // 13: counterfoil.v1.Hold
+	(*RetentionChange)(nil), // 14: counterfoil.v1.RetentionChange
+	(*Record)(nil),          // 15: counterfoil.v1.Record
+	(*Signature)(nil),       // 16: counterfoil.v1.Signature
+	nil,                     // 17: counterfoil.v1.Event.CommitmentsEntry
+	nil,                     // 18: counterfoil.v1.Event.TagsEntry
+	nil,                     // 19: counterfoil.v1.Event.RefsEntry
 }
 var file_counterfoil_v1_event_proto_depIdxs = []int32{
 	1,  // 0: counterfoil.v1.Event.subject:type_name -> counterfoil.v1.Subject
 	2,  // 1: counterfoil.v1.Event.source:type_name -> counterfoil.v1.Source
 	4,  // 2: counterfoil.v1.Event.action:type_name -> counterfoil.v1.Action
-	15, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
-	16, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
-	17, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
+	17, // 3: counterfoil.v1.Event.commitments:type_name -> counterfoil.v1.Event.CommitmentsEntry
+	18, // 4: counterfoil.v1.Event.tags:type_name -> counterfoil.v1.Event.TagsEntry
+	19, // 5: counterfoil.v1.Event.refs:type_name -> counterfoil.v1.Event.RefsEntry
 	5,  // 6: counterfoil.v1.Event.statement:type_name -> counterfoil.v1.Statement
 	3,  // 7: counterfoil.v1.Source.assurance:type_name -> counterfoil.v1.Assurance
 	6,  // 8: counterfoil.v1.Statement.readback:type_name -> counterfoil.v1.ReadBack
 	7,  // 9: counterfoil.v1.Statement.review:type_name -> counterfoil.v1.Judgement
-	8,  // 10: counterfoil.v1.Statement.gap:type_name -> counterfoil.v1.Gap
-	9,  // 11: counterfoil.v1.Statement.key:type_name -> counterfoil.v1.KeyChange
-	10, // 12: counterfoil.v1.Statement.erasure:type_name -> counterfoil.v1.Erasure
-	11, // 13: counterfoil.v1.Statement.hold:type_name -> counterfoil.v1.Hold
-	12, // 14: counterfoil.v1.Statement.retention:type_name -> counterfoil.v1.RetentionChange
-	1,  // 15: counterfoil.v1.Hold.subject:type_name -> counterfoil.v1.Subject
-	0,  // 16: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
-	14, // 17: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	10, // 10: counterfoil.v1.Statement.gap:type_name -> counterfoil.v1.Gap
+	11, // 11: counterfoil.v1.Statement.key:type_name -> counterfoil.v1.KeyChange
+	12, // 12: counterfoil.v1.Statement.erasure:type_name -> counterfoil.v1.Erasure
+	13, // 13: counterfoil.v1.Statement.hold:type_name -> counterfoil.v1.Hold
+	14, // 14: counterfoil.v1.Statement.retention:type_name -> counterfoil.v1.RetentionChange
+	9,  // 15: counterfoil.v1.Statement.contract:type_name -> counterfoil.v1.ContractTerms
+	8,  // 16: counterfoil.v1.Judgement.run:type_name -> counterfoil.v1.ReviewRun
+	1,  // 17: counterfoil.v1.Hold.subject:type_name -> counterfoil.v1.Subject
+	0,  // 18: counterfoil.v1.Record.event:type_name -> counterfoil.v1.Event
+	16, // 19: counterfoil.v1.Record.signatures:type_name -> counterfoil.v1.Signature
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_event_proto_init() }
@@ -1425,6 +1663,7 @@ func file_counterfoil_v1_event_proto_init() {
 		(*Statement_Erasure)(nil),
 		(*Statement_Hold)(nil),
 		(*Statement_Retention)(nil),
+		(*Statement_Contract)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1432,7 +1671,7 @@ func file_counterfoil_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_counterfoil_v1_event_proto_rawDesc), len(file_counterfoil_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

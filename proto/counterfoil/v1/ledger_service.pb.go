@@ -49,7 +49,9 @@ type BeginRequest struct {
 	KeepBody bool `protobuf:"varint,9,opt,name=keep_body,json=keepBody,proto3" json:"keep_body,omitempty"`
 	// Stage to wait for: accepted, logged, published or witnessed. Default: the stage of the
 	// durability profile.
-	Wait          string `protobuf:"bytes,10,opt,name=wait,proto3" json:"wait,omitempty"`
+	Wait string `protobuf:"bytes,10,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Of subjects of kind contract only: the contract in force from here on.
+	Contract      *ContractTerms `protobuf:"bytes,11,opt,name=contract,proto3" json:"contract,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +167,13 @@ func (x *BeginRequest) GetWait() string {
 	return ""
 }
 
+func (x *BeginRequest) GetContract() *ContractTerms {
+	if x != nil {
+		return x.Contract
+	}
+	return nil
+}
+
 type isBeginRequest_PrivateInput interface {
 	isBeginRequest_PrivateInput()
 }
@@ -267,7 +276,9 @@ type AppendRequest struct {
 	Rubric   string `protobuf:"bytes,12,opt,name=rubric,proto3" json:"rubric,omitempty"`
 	KeepBody bool   `protobuf:"varint,13,opt,name=keep_body,json=keepBody,proto3" json:"keep_body,omitempty"`
 	// As in BeginRequest.
-	Wait          string `protobuf:"bytes,14,opt,name=wait,proto3" json:"wait,omitempty"`
+	Wait string `protobuf:"bytes,14,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Of a review by a run only.
+	Run           *ReviewRun `protobuf:"bytes,15,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +420,13 @@ func (x *AppendRequest) GetWait() string {
 		return x.Wait
 	}
 	return ""
+}
+
+func (x *AppendRequest) GetRun() *ReviewRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
 }
 
 type isAppendRequest_PrivateResult interface {
@@ -1733,7 +1751,7 @@ var File_counterfoil_v1_ledger_service_proto protoreflect.FileDescriptor
 
 const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\n" +
-	"#counterfoil/v1/ledger_service.proto\x12\x0ecounterfoil.v1\x1a\x1ccounterfoil/v1/attempt.proto\x1a\x1acounterfoil/v1/event.proto\x1a\x1ccounterfoil/v1/receipt.proto\x1a\x1bcounterfoil/v1/status.proto\"\xcd\x03\n" +
+	"#counterfoil/v1/ledger_service.proto\x12\x0ecounterfoil.v1\x1a\x1ccounterfoil/v1/attempt.proto\x1a\x1acounterfoil/v1/event.proto\x1a\x1ccounterfoil/v1/receipt.proto\x1a\x1bcounterfoil/v1/status.proto\"\x88\x04\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x06source\x18\x01 \x01(\v2\x16.counterfoil.v1.SourceR\x06source\x12\x1f\n" +
 	"\voccurred_at\x18\x02 \x01(\tR\n" +
@@ -1746,12 +1764,13 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\x14expected_effect_json\x18\b \x01(\fH\x01R\x12expectedEffectJson\x88\x01\x01\x12\x1b\n" +
 	"\tkeep_body\x18\t \x01(\bR\bkeepBody\x12\x12\n" +
 	"\x04wait\x18\n" +
-	" \x01(\tR\x04waitB\x0f\n" +
+	" \x01(\tR\x04wait\x129\n" +
+	"\bcontract\x18\v \x01(\v2\x1d.counterfoil.v1.ContractTermsR\bcontractB\x0f\n" +
 	"\rprivate_inputB\x17\n" +
 	"\x15_expected_effect_json\"\\\n" +
 	"\rBeginResponse\x121\n" +
 	"\areceipt\x18\x01 \x01(\v2\x17.counterfoil.v1.ReceiptR\areceipt\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\xdb\x04\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x88\x05\n" +
 	"\rAppendRequest\x12\x1d\n" +
 	"\n" +
 	"attempt_id\x18\x01 \x01(\tR\tattemptId\x12\x1c\n" +
@@ -1769,7 +1788,8 @@ const file_counterfoil_v1_ledger_service_proto_rawDesc = "" +
 	"\breviewer\x18\v \x01(\tR\breviewer\x12\x16\n" +
 	"\x06rubric\x18\f \x01(\tR\x06rubric\x12\x1b\n" +
 	"\tkeep_body\x18\r \x01(\bR\bkeepBody\x12\x12\n" +
-	"\x04wait\x18\x0e \x01(\tR\x04wait\x1a7\n" +
+	"\x04wait\x18\x0e \x01(\tR\x04wait\x12+\n" +
+	"\x03run\x18\x0f \x01(\v2\x19.counterfoil.v1.ReviewRunR\x03run\x1a7\n" +
 	"\tRefsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -1924,55 +1944,59 @@ var file_counterfoil_v1_ledger_service_proto_goTypes = []any{
 	(*Source)(nil),               // 26: counterfoil.v1.Source
 	(*Action)(nil),               // 27: counterfoil.v1.Action
 	(*Subject)(nil),              // 28: counterfoil.v1.Subject
-	(*Receipt)(nil),              // 29: counterfoil.v1.Receipt
-	(*Attempt)(nil),              // 30: counterfoil.v1.Attempt
-	(*AttemptSummary)(nil),       // 31: counterfoil.v1.AttemptSummary
-	(*ParkedLeaf)(nil),           // 32: counterfoil.v1.ParkedLeaf
-	(*Status)(nil),               // 33: counterfoil.v1.Status
+	(*ContractTerms)(nil),        // 29: counterfoil.v1.ContractTerms
+	(*Receipt)(nil),              // 30: counterfoil.v1.Receipt
+	(*ReviewRun)(nil),            // 31: counterfoil.v1.ReviewRun
+	(*Attempt)(nil),              // 32: counterfoil.v1.Attempt
+	(*AttemptSummary)(nil),       // 33: counterfoil.v1.AttemptSummary
+	(*ParkedLeaf)(nil),           // 34: counterfoil.v1.ParkedLeaf
+	(*Status)(nil),               // 35: counterfoil.v1.Status
 }
 var file_counterfoil_v1_ledger_service_proto_depIdxs = []int32{
 	26, // 0: counterfoil.v1.BeginRequest.source:type_name -> counterfoil.v1.Source
 	27, // 1: counterfoil.v1.BeginRequest.action:type_name -> counterfoil.v1.Action
 	28, // 2: counterfoil.v1.BeginRequest.subject:type_name -> counterfoil.v1.Subject
-	29, // 3: counterfoil.v1.BeginResponse.receipt:type_name -> counterfoil.v1.Receipt
-	25, // 4: counterfoil.v1.AppendRequest.refs:type_name -> counterfoil.v1.AppendRequest.RefsEntry
-	3,  // 5: counterfoil.v1.AppendRequest.readback:type_name -> counterfoil.v1.AppendReadBack
-	29, // 6: counterfoil.v1.AppendResponse.receipt:type_name -> counterfoil.v1.Receipt
-	30, // 7: counterfoil.v1.GetAttemptResponse.attempt:type_name -> counterfoil.v1.Attempt
-	31, // 8: counterfoil.v1.ListAttemptsResponse.attempts:type_name -> counterfoil.v1.AttemptSummary
-	29, // 9: counterfoil.v1.GetReceiptResponse.receipt:type_name -> counterfoil.v1.Receipt
-	29, // 10: counterfoil.v1.ListReceiptsResponse.receipts:type_name -> counterfoil.v1.Receipt
-	32, // 11: counterfoil.v1.ListParkedResponse.parked:type_name -> counterfoil.v1.ParkedLeaf
-	33, // 12: counterfoil.v1.GetStatusResponse.status:type_name -> counterfoil.v1.Status
-	0,  // 13: counterfoil.v1.LedgerService.Begin:input_type -> counterfoil.v1.BeginRequest
-	2,  // 14: counterfoil.v1.LedgerService.Append:input_type -> counterfoil.v1.AppendRequest
-	5,  // 15: counterfoil.v1.LedgerService.GetAttempt:input_type -> counterfoil.v1.GetAttemptRequest
-	7,  // 16: counterfoil.v1.LedgerService.ListAttempts:input_type -> counterfoil.v1.ListAttemptsRequest
-	9,  // 17: counterfoil.v1.LedgerService.GetReceipt:input_type -> counterfoil.v1.GetReceiptRequest
-	11, // 18: counterfoil.v1.LedgerService.ListReceipts:input_type -> counterfoil.v1.ListReceiptsRequest
-	13, // 19: counterfoil.v1.LedgerService.ExportBundle:input_type -> counterfoil.v1.ExportBundleRequest
-	15, // 20: counterfoil.v1.LedgerService.GetTlogProof:input_type -> counterfoil.v1.GetTlogProofRequest
-	17, // 21: counterfoil.v1.LedgerService.ListParked:input_type -> counterfoil.v1.ListParkedRequest
-	19, // 22: counterfoil.v1.LedgerService.GetStatus:input_type -> counterfoil.v1.GetStatusRequest
-	21, // 23: counterfoil.v1.LedgerService.GetTrust:input_type -> counterfoil.v1.GetTrustRequest
-	23, // 24: counterfoil.v1.LedgerService.StreamEvents:input_type -> counterfoil.v1.StreamEventsRequest
-	1,  // 25: counterfoil.v1.LedgerService.Begin:output_type -> counterfoil.v1.BeginResponse
-	4,  // 26: counterfoil.v1.LedgerService.Append:output_type -> counterfoil.v1.AppendResponse
-	6,  // 27: counterfoil.v1.LedgerService.GetAttempt:output_type -> counterfoil.v1.GetAttemptResponse
-	8,  // 28: counterfoil.v1.LedgerService.ListAttempts:output_type -> counterfoil.v1.ListAttemptsResponse
-	10, // 29: counterfoil.v1.LedgerService.GetReceipt:output_type -> counterfoil.v1.GetReceiptResponse
-	12, // 30: counterfoil.v1.LedgerService.ListReceipts:output_type -> counterfoil.v1.ListReceiptsResponse
-	14, // 31: counterfoil.v1.LedgerService.ExportBundle:output_type -> counterfoil.v1.ExportBundleResponse
-	16, // 32: counterfoil.v1.LedgerService.GetTlogProof:output_type -> counterfoil.v1.GetTlogProofResponse
-	18, // 33: counterfoil.v1.LedgerService.ListParked:output_type -> counterfoil.v1.ListParkedResponse
-	20, // 34: counterfoil.v1.LedgerService.GetStatus:output_type -> counterfoil.v1.GetStatusResponse
-	22, // 35: counterfoil.v1.LedgerService.GetTrust:output_type -> counterfoil.v1.GetTrustResponse
-	24, // 36: counterfoil.v1.LedgerService.StreamEvents:output_type -> counterfoil.v1.StreamEventsResponse
-	25, // [25:37] is the sub-list for method output_type
-	13, // [13:25] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	29, // 3: counterfoil.v1.BeginRequest.contract:type_name -> counterfoil.v1.ContractTerms
+	30, // 4: counterfoil.v1.BeginResponse.receipt:type_name -> counterfoil.v1.Receipt
+	25, // 5: counterfoil.v1.AppendRequest.refs:type_name -> counterfoil.v1.AppendRequest.RefsEntry
+	3,  // 6: counterfoil.v1.AppendRequest.readback:type_name -> counterfoil.v1.AppendReadBack
+	31, // 7: counterfoil.v1.AppendRequest.run:type_name -> counterfoil.v1.ReviewRun
+	30, // 8: counterfoil.v1.AppendResponse.receipt:type_name -> counterfoil.v1.Receipt
+	32, // 9: counterfoil.v1.GetAttemptResponse.attempt:type_name -> counterfoil.v1.Attempt
+	33, // 10: counterfoil.v1.ListAttemptsResponse.attempts:type_name -> counterfoil.v1.AttemptSummary
+	30, // 11: counterfoil.v1.GetReceiptResponse.receipt:type_name -> counterfoil.v1.Receipt
+	30, // 12: counterfoil.v1.ListReceiptsResponse.receipts:type_name -> counterfoil.v1.Receipt
+	34, // 13: counterfoil.v1.ListParkedResponse.parked:type_name -> counterfoil.v1.ParkedLeaf
+	35, // 14: counterfoil.v1.GetStatusResponse.status:type_name -> counterfoil.v1.Status
+	0,  // 15: counterfoil.v1.LedgerService.Begin:input_type -> counterfoil.v1.BeginRequest
+	2,  // 16: counterfoil.v1.LedgerService.Append:input_type -> counterfoil.v1.AppendRequest
+	5,  // 17: counterfoil.v1.LedgerService.GetAttempt:input_type -> counterfoil.v1.GetAttemptRequest
+	7,  // 18: counterfoil.v1.LedgerService.ListAttempts:input_type -> counterfoil.v1.ListAttemptsRequest
+	9,  // 19: counterfoil.v1.LedgerService.GetReceipt:input_type -> counterfoil.v1.GetReceiptRequest
+	11, // 20: counterfoil.v1.LedgerService.ListReceipts:input_type -> counterfoil.v1.ListReceiptsRequest
+	13, // 21: counterfoil.v1.LedgerService.ExportBundle:input_type -> counterfoil.v1.ExportBundleRequest
+	15, // 22: counterfoil.v1.LedgerService.GetTlogProof:input_type -> counterfoil.v1.GetTlogProofRequest
+	17, // 23: counterfoil.v1.LedgerService.ListParked:input_type -> counterfoil.v1.ListParkedRequest
+	19, // 24: counterfoil.v1.LedgerService.GetStatus:input_type -> counterfoil.v1.GetStatusRequest
+	21, // 25: counterfoil.v1.LedgerService.GetTrust:input_type -> counterfoil.v1.GetTrustRequest
+	23, // 26: counterfoil.v1.LedgerService.StreamEvents:input_type -> counterfoil.v1.StreamEventsRequest
+	1,  // 27: counterfoil.v1.LedgerService.Begin:output_type -> counterfoil.v1.BeginResponse
+	4,  // 28: counterfoil.v1.LedgerService.Append:output_type -> counterfoil.v1.AppendResponse
+	6,  // 29: counterfoil.v1.LedgerService.GetAttempt:output_type -> counterfoil.v1.GetAttemptResponse
+	8,  // 30: counterfoil.v1.LedgerService.ListAttempts:output_type -> counterfoil.v1.ListAttemptsResponse
+	10, // 31: counterfoil.v1.LedgerService.GetReceipt:output_type -> counterfoil.v1.GetReceiptResponse
+	12, // 32: counterfoil.v1.LedgerService.ListReceipts:output_type -> counterfoil.v1.ListReceiptsResponse
+	14, // 33: counterfoil.v1.LedgerService.ExportBundle:output_type -> counterfoil.v1.ExportBundleResponse
+	16, // 34: counterfoil.v1.LedgerService.GetTlogProof:output_type -> counterfoil.v1.GetTlogProofResponse
+	18, // 35: counterfoil.v1.LedgerService.ListParked:output_type -> counterfoil.v1.ListParkedResponse
+	20, // 36: counterfoil.v1.LedgerService.GetStatus:output_type -> counterfoil.v1.GetStatusResponse
+	22, // 37: counterfoil.v1.LedgerService.GetTrust:output_type -> counterfoil.v1.GetTrustResponse
+	24, // 38: counterfoil.v1.LedgerService.StreamEvents:output_type -> counterfoil.v1.StreamEventsResponse
+	27, // [27:39] is the sub-list for method output_type
+	15, // [15:27] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_counterfoil_v1_ledger_service_proto_init() }

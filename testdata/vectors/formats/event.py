@@ -61,7 +61,10 @@ SHAPE = {
                "assurance": {"level": S, "status": S}},
     "traceId": S, "action": {"name": S, "effectKind": S, "effectMode": S}, "status": S, "reasonCodes": [S],
     "commitments": TEXTS, "tags": TEXTS, "refs": TEXTS, "claimBoundary": S,
-    "statement": {"readback": {"source": S, "observed": S, "count": I}, "review": {"reviewer": S, "rubric": S},
+    "statement": {"readback": {"source": S, "observed": S, "count": I},
+                  "review": {"reviewer": S, "rubric": S,
+                             "run": {"id": S, "trigger": S, "mode": S, "impact": S, "recheck": S, "causes": [S]}},
+                  "contract": {"impact": S, "receipt": S, "admission": S, "artifact": S, "tools": S, "class": S, "server": S},
                   "gap": {"from": I, "to": I, "count": I}, "key": {"change": S, "keyId": S, "publicKey": S, "index": I},
                   "erasure": {"state": S, "attempts": [S]}, "hold": {"attempt": S, "subject": {"kind": S, "id": S}},
                   "retention": {"attempt": S, "class": S, "kind": S, "days": I}},
@@ -217,6 +220,8 @@ def check_statement(e, lifecycle, kind):
                 want = name
     if lifecycle == "attempt" and kind == "key" and st is not None:
         want = "key"
+    if lifecycle == "attempt" and kind == "contract" and st is not None:
+        want = "contract"
     if {n for n, v in (st or {}).items() if v is not None} != ({want} if want else set()) or (want is None and st is not None):
         raise Bad("/statement", "does not fit lifecycle and kind")
     if want == "readback":
@@ -236,6 +241,10 @@ def check_statement(e, lifecycle, kind):
         for name in ("reviewer", "rubric"):
             if r.get(name):
                 check_id("/statement/review/" + name, r[name])
+        if r.get("run") is not None:
+            check_run(e, r, kind)
+    if want == "contract":
+        check_contract(st[want])
     if want == "gap":
         a, b, n = (int(st[want].get(name) or 0) for name in ("from", "to", "count"))
         if a < 1 or b < a or not 1 <= n <= b - a + 1:
@@ -248,6 +257,50 @@ def check_statement(e, lifecycle, kind):
         check_hold(st[want])
     if want == "retention":
         check_retention(st[want])
+
+
+IMPACTS = ("low", "standard", "privileged")
+TRIGGERS = ("manual", "schedule", "policy_change", "impact_change", "verifier_change", "retention_change", "incident")
+
+
+def check_run(e, review, kind):
+    path, r = "/statement/review/run", review["run"]
+    if not review.get("rubric"):
+        raise Bad("/statement/review/rubric", "a run judges by a rubric")
+    if kind not in ("contract", "admission"):
+        raise Bad(path, "of contracts and admissions only")
+    check_id(path + "/id", r.get("id"))
+    for name, words in (("trigger", TRIGGERS), ("mode", ("report_only", "enforced")), ("impact", IMPACTS), ("recheck", ("pass", "fail", "unavailable"))):
+        if r.get(name) not in words:
+            raise Bad(f"{path}/{name}", "unknown word")
+    causes = r.get("causes") or []
+    if len(causes) > 8 or len(set(causes)) != len(causes) or not all(re.fullmatch("[a-z][a-z0-9_]{0,127}", c or "") for c in causes):
+        raise Bad(path + "/causes", "too many, one twice, or not lower_snake")
+    for name in ("receipt", "policy", "contract", "recheck"):
+        if not hex64("sha256:", (e.get("refs") or {}).get(name) or ""):
+            raise Bad("/refs/" + name, "no digest")
+    if not e.get("reasonCodes"):
+        raise Bad("/reasonCodes", "a review by a run says why")
+    if "causes" in r and not causes:
+        raise Bad("/statement", "an empty list is another spelling of none")
+
+
+def check_contract(c):
+    path = "/statement/contract"
+    if c.get("impact") not in IMPACTS:
+        raise Bad(path + "/impact", "unknown word")
+    if not hex64("sha256:", c.get("receipt") or ""):
+        raise Bad(path + "/receipt", "no digest")
+    if c.get("admission") and not hex64("evt_", c["admission"]):
+        raise Bad(path + "/admission", "no event id")
+    for name in ("artifact", "tools"):
+        if c.get(name) and not hex64("sha256:", c[name]):
+            raise Bad(f"{path}/{name}", "no digest")
+    for name in ("class", "server"):
+        if c.get(name):
+            check_id(f"{path}/{name}", c[name])
+    if any(v == "" for v in c.values()):
+        raise Bad("/statement", "an empty member is another spelling of none")
 
 
 def is_attempt_id(v):

@@ -30,6 +30,22 @@ NOTICES = (
 )
 
 
+EVT = "evt_" + "5" * 64
+CONTRACTS = (
+    ("the least", {"impact": "low", "receipt": DIGEST["1"]}),
+    ("all members", {"impact": "privileged", "receipt": DIGEST["1"], "admission": EVT, "artifact": DIGEST["2"], "tools": DIGEST["3"],
+                     "class": "privileged", "server": "io.github.example/server"}),
+)
+RUN = {"id": "run_7", "trigger": "policy_change", "mode": "enforced", "impact": "privileged", "recheck": "fail", "causes": ["signer_key_unknown"]}
+RUN_REFS = {"receipt": DIGEST["1"], "policy": DIGEST["2"], "contract": DIGEST["3"], "recheck": DIGEST["4"]}
+
+
+def reviewed(kind="contract", status="retire", codes=("current_policy_evidence_fail", "privileged_contract"), run=RUN, **refs):
+    c = attempt(subject={"kind": kind, "id": "mcp/server"})
+    return follow(c, c, "review", status, "run_7", refs=dict(RUN_REFS, reviews=event_id(c), **refs), reasonCodes=list(codes),
+                  statement={"review": {"rubric": "counterfoil.rubric.v1", "run": run}})
+
+
 def accepted():
     a = attempt()
     yield "attempt of a tool action", a
@@ -65,6 +81,15 @@ def accepted():
     c = attempt(subject={"kind": "contract", "id": "contract-1"})
     yield "review of a contract gives a disposition", follow(c, c, "review", "re_admit", "review-1", refs={"reviews": event_id(c)},
                                                              statement={"review": {"reviewer": "auditor", "rubric": "rubric-v1"}})
+    for name, terms in CONTRACTS:
+        yield f"contract: {name}", attempt(subject={"kind": "contract", "id": "mcp/server"}, statement={"contract": terms})
+    yield "review by a run", reviewed()
+    yield "review by a run, with all refs", reviewed(evidence=DIGEST["5"], verifiers=DIGEST["6"], admission=EVT)
+    yield "review of an admission by a run", reviewed(kind="admission", status="continue", codes=["receipt_still_within_policy"],
+                                                      run={"id": "r", "trigger": "schedule", "mode": "report_only", "impact": "low", "recheck": "pass"})
+    for trigger in event.TRIGGERS:
+        yield f"review by a run, trigger {trigger}", reviewed(run=dict(RUN, trigger=trigger))
+    yield "review by a run with 8 causes", reviewed(run=dict(RUN, causes=["cause_%d" % i for i in range(8)]))
     yield "refs by digest", follow(a, a, "outcome", "succeeded", "observation-1", refs={"policy": DIGEST["1"]})
     yield "16 members and 16 reason codes", follow(
         a, a, "outcome", "failed", "observation-1", reasonCodes=["code_%d" % i for i in range(16)],
@@ -78,6 +103,8 @@ R = follow(A, A, "reconciliation", "confirmed_absent", "read-1", statement={"rea
 V = follow(A, A, "review", "noted", "review-1", refs={"reviews": event_id(A)}, statement={"review": {"reviewer": "auditor"}})
 G = attempt(subject={"kind": "ledger", "id": "x"}, statement={"gap": {"from": 7, "to": 12, "count": 4}})
 K = attempt(subject={"kind": "key", "id": "x"}, statement={"key": KEY_CHANGES[0][1]})
+C = attempt(subject={"kind": "contract", "id": "mcp/server"}, statement={"contract": CONTRACTS[1][1]})
+W = reviewed()
 X, H, HS, T = (attempt(subject=LEDGER, statement=NOTICES[i][1]) for i in (1, 3, 4, 5))
 
 # rule, event to start from, what is replaced in its canonical text, by what,
@@ -228,6 +255,32 @@ MEMBERS = [
     ("retention of no day", T, '"days":400', '"days":0', "/statement/retention/days"),
     ("retention over a hundred years", T, '"days":400', '"days":36526', "/statement/retention/days"),
     ("retention of no attempt", T, ATT[7], "att_7", "/statement/retention/attempt"),
+    ("contract on a tool action", C, '"kind":"contract"', '"kind":"tool_action"', "/statement"),
+    ("contract of no impact", C, '"impact":"privileged"', '"impact":"high"', "/statement/contract/impact"),
+    ("contract without a receipt", C, ',"receipt":"' + DIGEST["1"] + '"', "", "/statement/contract/receipt"),
+    ("contract with an event id for a receipt", C, DIGEST["1"], EVT, "/statement/contract/receipt"),
+    ("contract with a digest for its admission", C, EVT, DIGEST["5"], "/statement/contract/admission"),
+    ("contract with a version for an artifact", C, DIGEST["2"], "1.7.2", "/statement/contract/artifact"),
+    ("contract with a list of tools in the clear", C, '"tools":"' + DIGEST["3"] + '"', '"tools":["a"]', "/statement/contract/tools"),
+    ("contract with an empty class", C, '"class":"privileged"', '"class":""', "/statement"),
+    ("contract that copies what its receipt says", C, '"receipt"', '"predicateType":"x","receipt"', "/statement/contract/predicateType"),
+    ("run of a review of a tool action", V, '"reviewer":"auditor"', '"rubric":"r","run":' + json.dumps(RUN, separators=(",", ":"), sort_keys=True), "/statement/review/run"),
+    ("run without a rubric", W, '"rubric":"counterfoil.rubric.v1",', '"reviewer":"auditor",', "/statement/review/rubric"),
+    ("run without an id", W, '"id":"run_7",', "", "/statement/review/run/id"),
+    ("run with an unknown trigger", W, "policy_change", "whim", "/statement/review/run/trigger"),
+    ("run without a mode", W, '"mode":"enforced",', "", "/statement/review/run/mode"),
+    ("run with an impact that nobody knows", W, '"impact":"privileged"', '"impact":"high"', "/statement/review/run/impact"),
+    ("run without a recheck", W, '"recheck":"fail",', "", "/statement/review/run/recheck"),
+    ("run with a cause twice", W, '["signer_key_unknown"]', '["signer_key_unknown","signer_key_unknown"]', "/statement/review/run/causes"),
+    ("run with 9 causes", W, '["signer_key_unknown"]', "[" + ",".join('"c%d"' % i for i in range(9)) + "]", "/statement/review/run/causes"),
+    ("run with no causes in a list", W, '["signer_key_unknown"]', "[]", "/statement"),
+    ("run without a contract", W, '"contract":"' + DIGEST["3"] + '",', "", "/refs/contract"),
+    ("run with an event id for a receipt", W, DIGEST["1"], EVT, "/refs/receipt"),
+    ("run without a policy", W, '"policy":"' + DIGEST["2"] + '",', "", "/refs/policy"),
+    ("run without the digest of its recheck", W, '"recheck":"' + DIGEST["4"] + '",', "", "/refs/recheck"),
+    ("run without a reason", W, '"reasonCodes":["current_policy_evidence_fail","privileged_contract"],', "", "/reasonCodes"),
+    ("disposition that nobody knows", W, '"status":"retire"', '"status":"allow"', "/status"),
+    ("verifier logs in a run", W, '"mode"', '"log":"x","mode"', "/statement/review/run/log"),
     ("gap on a change of a key", K, '"statement":{"key":', '"statement":{"gap":{"count":1,"from":1,"to":1},"key":', "/statement"),
 ]
 

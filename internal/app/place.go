@@ -90,12 +90,12 @@ func (l *Ledger) Place(ctx context.Context, leafIndex uint64, proof bool) (api.P
 // Published is the size of the newest checkpoint.
 func (l *Ledger) Published() (uint64, <-chan struct{}) {
 	changed := l.pub.Changed()
-	return l.pub.Size(), changed
+	return l.tlog.PublishedSize(), changed // the publisher hears of it a moment later
 }
 
 // Leaves yields published leaves [from, to).
 func (l *Ledger) Leaves(ctx context.Context, from, to uint64, yield func(uint64, []byte) error) error {
-	return l.leaves(ctx, from, to, l.pub.Size(), yield)
+	return l.leaves(ctx, from, to, l.tlog.PublishedSize(), yield)
 }
 
 func (l *Ledger) leaves(ctx context.Context, from, to, size uint64, yield func(uint64, []byte) error) error {

@@ -88,19 +88,26 @@ func TestLOG12_AnotherTreeUnderTheCheckpoint(t *testing.T) {
 func TestLOG12_OldPartialTilesAreGone(t *testing.T) {
 	id := newIdentity(t)
 	leaves := records("a", 310)
-	l := newLog(t, id).add(leaves[:300]...)
-	f := must(consumer.New(consumer.Config{Log: l.source(), Trust: id.trust(t), Batch: 256, Pause: noPause}))(t)
-	if b := must(f.Next(t.Context()))(t); len(b.Events) != 256 {
-		t.Fatalf("%d events", len(b.Events))
-	}
-	l.add(leaves[300:]...)
-	for _, path := range []string{"tile/0/001.p/44", "tile/entries/001.p/44"} {
-		l.lie(path, withheld)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if b, err := f.Next(ctx); err != nil || len(b.Events) != 54 || b.Checkpoint.Size != 310 {
-		t.Errorf("%+v, %v", b, err)
+	for stop, rest := range map[bool]int{false: 54, true: 44} {
+		l := newLog(t, id).add(leaves[:300]...)
+		f := must(consumer.New(consumer.Config{Log: l.source(), Trust: id.trust(t), Batch: 256, Pause: noPause, Stop: stop}))(t)
+		if b := must(f.Next(t.Context()))(t); len(b.Events) != 256 {
+			t.Fatalf("%d events", len(b.Events))
+		}
+		l.add(leaves[300:]...)
+		for _, path := range []string{"tile/0/001.p/44", "tile/entries/001.p/44"} {
+			l.lie(path, withheld)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if b, err := f.Next(ctx); err != nil || len(b.Events) != rest || b.Checkpoint.Size != 310 {
+			t.Errorf("%+v, %v", b, err)
+		}
+		if stop {
+			if _, err := f.Next(ctx); !errors.Is(err, consumer.ErrEnd) {
+				t.Errorf("at the end: %v", err)
+			}
+		}
 	}
 }
 

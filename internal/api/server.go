@@ -60,6 +60,7 @@ type Ledger interface {
 	Trust() []byte
 	Status(ctx context.Context) Status
 	KeyAdmin
+	Custodian
 	BackupSource
 }
 
@@ -151,6 +152,11 @@ func New(cfg Config) *Server {
 		"POST /v1/keys/{keyId}/status":          s.setKeyStatus,
 		"GET /v1/status":                        s.status,
 		"POST /v1/backup":                       s.backup,
+		"POST /v1/erasures":                     s.erase,
+		"GET /v1/holds":                         s.holds,
+		"POST /v1/holds":                        s.addHold,
+		"POST /v1/holds/{holdId}/release":       s.releaseHold,
+		"POST /v1/retention":                    s.setRetention,
 		"GET /healthz":                          s.healthz,
 		"GET /readyz":                           s.readyz,
 		"GET /log/":                             s.log,
@@ -184,6 +190,11 @@ var parameters = map[string][]string{
 	"POST /v1/keys":                         {},
 	"POST /v1/keys/rotate":                  {},
 	"POST /v1/backup":                       {},
+	"POST /v1/erasures":                     {},
+	"GET /v1/holds":                         {},
+	"POST /v1/holds":                        {},
+	"POST /v1/holds/{holdId}/release":       {},
+	"POST /v1/retention":                    {},
 	"POST /v1/keys/{keyId}/status":          {},
 }
 

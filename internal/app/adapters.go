@@ -58,7 +58,11 @@ func (k keysIn) Key(attemptID string) ([32]byte, error) {
 }
 
 func (k keysIn) PutBody(attemptID, slot, name, encoding string, body []byte) error {
-	return k.v.PutBody(attemptID, slot, name, body, commit.Encoding(encoding))
+	err := k.v.PutBody(attemptID, slot, name, body, commit.Encoding(encoding))
+	if errors.Is(err, vault.ErrErased) || errors.Is(err, vault.ErrRedacted) {
+		err = errors.Join(intake.ErrErased, err)
+	}
+	return err
 }
 
 // indexReader is a tail of the stream as the index sees it.

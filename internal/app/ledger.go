@@ -54,7 +54,9 @@ type Ledger struct {
 	gather  *client.Gatherer // nil without a witness policy
 	disk    *diskWatch
 	views   *views
+	custody custody
 
+	run     context.Context // of the background parts
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	closers []func(context.Context) error // in the order of opening
@@ -103,6 +105,8 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"views", l.openViews},
 		{"witnesses", l.openWitnesses},
 		{"start", l.start},
+		{"notices", l.openCustody},
+		{"evidence", l.startExpiry},
 	} {
 		began := cfg.Now()
 		if err := step.run(ctx); err != nil {
@@ -217,7 +221,7 @@ func (l *Ledger) completeIdentity(context.Context) error {
 // start runs the background parts.
 func (l *Ledger) start(ctx context.Context) error {
 	run, stop := context.WithCancel(context.Background())
-	l.stop = stop
+	l.run, l.stop = run, stop
 	next := l.indexNext()
 	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{

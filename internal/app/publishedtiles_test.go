@@ -11,7 +11,9 @@ import (
 
 // What a checkpoint covers is served the moment that the checkpoint is.
 func TestLOG12_TilesComeWithTheirCheckpoint(t *testing.T) {
-	l := newLedger(t)
+	h := newHome(t)
+	// With witnesses there is something to do between signing and telling.
+	l := h.start(t, 1, newWitness(t, "witness.example/a", h.log))
 	l.fill("first", 1)
 	done := make(chan struct{})
 	go func() {

@@ -101,11 +101,14 @@ func (a *Archive) Compact(ctx context.Context, c Compaction, held Held) (*Summar
 	if err != nil {
 		return nil, Entry{}, err
 	}
-	stay, drop, s := map[string]jsontext.Value{}, []Entry{}, &Summary{Schema: SummarySchema, At: event.FormatTime(c.At)}
+	var drop, before []Entry // before: by an earlier call, whose summary has their fields
+	stay, s := map[string]jsontext.Value{}, &Summary{Schema: SummarySchema, At: event.FormatTime(c.At)}
 	for _, e := range entries {
 		switch {
 		case e.State == Absent:
 			s.Absent = append(s.Absent, AbsentSummary{e.Role, e.Reason})
+		case e.State == Compacted:
+			before = append(before, e)
 		case e.State != Kept:
 		case slices.Contains(c.Drop, e.Role):
 			drop = append(drop, e)
@@ -131,6 +134,9 @@ func (a *Archive) Compact(ctx context.Context, c Compaction, held Held) (*Summar
 	}
 	if s.Dropped, err = a.dropped(ctx, drop, receipt); err != nil {
 		return nil, Entry{}, err
+	}
+	for _, e := range before {
+		s.Dropped = append(s.Dropped, Dropped{Role: e.Role, Digest: e.Digest, Size: e.Size, Bound: binds(receipt, e.Digest)})
 	}
 	audit := &FieldAudit{Schema: AuditSchema, Required: slices.Compact(required), At: s.At}
 	kept, err := a.keepJSON(ctx, c, RoleAudit, audit)

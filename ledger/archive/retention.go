@@ -76,23 +76,38 @@ func (a *Archive) Expire(ctx context.Context, now time.Time, held Held) (done En
 	return done, fail("end retention", err)
 }
 
+// CheckRetention says whether [Archive.SetRetention] would be refused.
+func (a *Archive) CheckRetention(owner string, to Retention) error {
+	_, err := a.changeable("change the retention of "+clip(owner), owner, to)
+	return err
+}
+
+// changeable reads the references that a change of retention is about.
+func (a *Archive) changeable(doing, owner string, to Retention) ([]vault.Ref, error) {
+	if err := to.check(false); err != nil {
+		return nil, refused(doing, err)
+	}
+	refs, err := a.v.Refs(owner)
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	for _, r := range refs {
+		if r.Kind == event.RetentionEvidence && to.Kind == event.RetentionTelemetry {
+			return nil, refused(doing, &codeError{admission.ArchiveRetentionDenied, r.Role + " is security evidence and cannot become telemetry"})
+		}
+	}
+	return refs, nil
+}
+
 // SetRetention puts everything that an owner refers to under another class, counted
 // from when each piece was stored, and returns how many references changed. What
 // is security evidence stays so: it cannot become telemetry (ARC-07). The caller
 // records it as an event first (ARC-16). It is durable when it returns.
 func (a *Archive) SetRetention(_ context.Context, owner string, to Retention) (changed int, err error) {
 	doing := "change the retention of " + clip(owner)
-	if err := to.check(false); err != nil {
-		return 0, refused(doing, err)
-	}
-	refs, err := a.v.Refs(owner)
+	refs, err := a.changeable(doing, owner, to)
 	if err != nil {
-		return 0, fail(doing, err)
-	}
-	for _, r := range refs {
-		if r.Kind == event.RetentionEvidence && to.Kind == event.RetentionTelemetry {
-			return 0, refused(doing, &codeError{admission.ArchiveRetentionDenied, r.Role + " is security evidence and cannot become telemetry"})
-		}
+		return 0, err
 	}
 	for _, r := range refs {
 		if r.State != vault.ObjectKept {
@@ -109,6 +124,9 @@ func (a *Archive) SetRetention(_ context.Context, owner string, to Retention) (c
 		}); err != nil {
 			return changed, fail(doing, err)
 		}
+	}
+	if changed == 0 {
+		return 0, nil
 	}
 	return changed, fail(doing, a.v.Sync())
 }

@@ -84,6 +84,11 @@ func ShardFilter(tenant, shard string) string {
 	return subjectRoot + tenant + ".*.*." + shard
 }
 
+// NoticeFilter matches what begins the notices of a ledger about itself.
+func NoticeFilter(tenant string) string {
+	return subjectRoot + tenant + "." + string(Ledger) + "." + string(Attempt) + ".*"
+}
+
 // SubjectOfLeaf returns the stream subject of any leaf, a pure function of its
 // bytes: that of its event, or UnparsedSubject.
 func SubjectOfLeaf(leaf []byte) string {

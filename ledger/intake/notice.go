@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/lifecycle"
 )
 
 // Notice records a statement of the ledger about itself, once per id; the
@@ -30,9 +31,41 @@ func (in *Intake) KeyNotice(ctx context.Context, id string, change event.KeyChan
 
 // KeyApplied records the outcome of a key change.
 func (in *Intake) KeyApplied(ctx context.Context, attemptID string) (*Result, error) {
-	a := &Append{AttemptID: attemptID, Lifecycle: event.Outcome, SourceEventID: "applied", OccurredAt: event.FormatTime(in.cfg.Now()), Status: event.StatusSucceeded}
+	return in.Applied(ctx, attemptID)
+}
+
+// ErasureNotice records that the ledger is about to destroy private values. Without
+// its outcome it is not known to be done: the next start finishes it.
+func (in *Intake) ErasureNotice(ctx context.Context, id string, x event.Erasure) (*Result, error) {
+	return in.state(ctx, id, event.Subject{Kind: event.Ledger, ID: in.cfg.Origin}, "erasure."+x.State, x.Value())
+}
+
+// HoldNotice records a legal hold, in force from here on.
+func (in *Intake) HoldNotice(ctx context.Context, id string, h event.Hold) (*Result, error) {
+	return in.state(ctx, id, event.Subject{Kind: event.Ledger, ID: in.cfg.Origin}, "hold", h.Value())
+}
+
+// RetentionNotice records that evidence is about to be kept under another class.
+func (in *Intake) RetentionNotice(ctx context.Context, id string, r event.RetentionChange) (*Result, error) {
+	return in.state(ctx, id, event.Subject{Kind: event.Ledger, ID: in.cfg.Origin}, "retention", r.Value())
+}
+
+// Applied records the outcome of what was announced: it is done.
+func (in *Intake) Applied(ctx context.Context, attemptID string) (*Result, error) {
+	return in.follow(ctx, &Append{AttemptID: attemptID, Lifecycle: event.Outcome, SourceEventID: "applied", Status: event.StatusSucceeded})
+}
+
+// Released records that what was announced is taken back, such as a legal hold.
+// outcome is the event id of its outcome.
+func (in *Intake) Released(ctx context.Context, attemptID, outcome string) (*Result, error) {
+	return in.follow(ctx, &Append{AttemptID: attemptID, Lifecycle: event.Reversal, SourceEventID: "released", Status: event.StatusReversed,
+		Refs: map[string]string{lifecycle.RefReverses: outcome}})
+}
+
+func (in *Intake) follow(ctx context.Context, a *Append) (*Result, error) {
+	a.OccurredAt = event.FormatTime(in.cfg.Now())
 	if err := a.prepare(); err != nil {
-		return nil, fmt.Errorf("outcome of a key change: %w", err)
+		return nil, fmt.Errorf("%s of %s: %w", a.Lifecycle, a.AttemptID, err)
 	}
 	return in.Append(ctx, a)
 }

@@ -71,6 +71,23 @@ func (s *Stream) LastSeq(ctx context.Context, filter string) (uint64, error) {
 	return m.Seq, err
 }
 
+// NextMatch returns the first message from a sequence on whose subject matches
+// filter, or ErrNotFound. It is for the few messages of a rare subject: it asks
+// the leader for each.
+func (s *Stream) NextMatch(ctx context.Context, from uint64, filter string) (Message, error) {
+	if err := checkSubject(filter, true); err != nil {
+		return Message{}, fmt.Errorf("next message: %w", err)
+	}
+	m, err := s.getFromLeader(ctx, messageRequest{Seq: max(from, 1), NextFor: filter})
+	if err != nil {
+		return Message{}, fmt.Errorf("next message from %d: %w", from, err)
+	}
+	if m.Seq < from {
+		return Message{}, unavailable("next message", fmt.Errorf("asked from sequence %d, got %d", from, m.Seq))
+	}
+	return m, nil
+}
+
 // messageRequest asks for one message; see JetStream's STREAM.MSG.GET.
 type messageRequest struct {
 	Seq     uint64 `json:"seq,omitempty"`

@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"counterfoil/internal/api"
+	"counterfoil/ledger/archive"
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/lifecycle"
+	"counterfoil/ledger/stream"
+	"counterfoil/ledger/vault"
+)
+
+// custody is what the ledger does with private values and evidence on behalf of
+// people: erasure, legal hold, retention. The notices in the log are the truth
+// about it. Each is announced by an attempt of kind ledger, then done, then has its
+// outcome. One without an outcome was perhaps not done: every start reads all
+// notices, does again what the vault does not show, and gives the outcome. So a
+// vault that is older than the log, restored or not, loses no erasure that the log
+// has.
+type custody struct {
+	change sync.Mutex // one change at a time
+	fault  func(step string) error
+
+	mu    sync.Mutex
+	holds []api.Hold // in force, oldest first
+}
+
+// step is where a test lets the process die.
+func (c *custody) step(name string) error {
+	if c.fault == nil {
+		return nil
+	}
+	return c.fault(name)
+}
+
+// openCustody reads the notices that the stream has, and finishes them.
+func (l *Ledger) openCustody(ctx context.Context) error {
+	var retention []event.RetentionChange
+	for seq := uint64(1); ; {
+		m, err := l.stream.NextMatch(ctx, seq, event.NoticeFilter(l.id.Tenant))
+		if errors.Is(err, stream.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the notices: %w", err)
+		}
+		seq = m.Seq + 1
+		rec, err := event.ParseRecord(m.Body)
+		if err != nil {
+			continue // no record: it does not count
+		}
+		row, err := l.index.Attempt(rec.Event.AttemptID)
+		if err != nil {
+			return fmt.Errorf("read the notices: %w", err)
+		}
+		if row == nil || row.Seqs[0] != m.Seq {
+			continue // it is not the event that counts
+		}
+		if err := l.takeUp(ctx, rec.Event, m.Seq, &row.State, &retention); err != nil {
+			return fmt.Errorf("notice at leaf %d: %w", m.Seq-1, err)
+		}
+	}
+	for _, r := range lastOf(retention) {
+		if err := l.retain(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeUp makes one notice true. What it says is done even if it was done before:
+// the vault may be an older copy.
+func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lifecycle.State, retention *[]event.RetentionChange) error {
+	x, isErasure := e.Erasure()
+	h, isHold := e.Hold()
+	r, isRetention := e.RetentionChange()
+	switch {
+	case isErasure:
+		if err := l.seq.Wait(ctx, seq); err != nil { // announced means in the log
+			return err
+		}
+		if err := l.destroy(x); err != nil {
+			return err
+		}
+	case isHold:
+		if st.Summary().Reversal != event.StatusReversed {
+			l.custody.add(holdOf(e, h, seq))
+		}
+	case isRetention:
+		*retention = append(*retention, r)
+	default:
+		return nil // of another kind, with its own way
+	}
+	if st.Summary().Outcome != "" || l.signingStopped() != nil {
+		return nil
+	}
+	if isRetention {
+		if err := l.retain(ctx, r); err != nil {
+			return err
+		}
+	}
+	_, err := l.confirm(ctx, e.AttemptID)
+	return err
+}
+
+// destroy does what an erasure says.
+func (l *Ledger) destroy(x event.Erasure) error {
+	to := privacyOf(x.State)
+	left := make([]string, 0, len(x.Attempts))
+	for _, id := range x.Attempts {
+		p, err := l.vault.Privacy(id)
+		if err != nil && !errors.Is(err, vault.ErrNotFound) {
+			return err
+		}
+		if p < to {
+			left = append(left, id)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	_, err := l.vault.Lower(to, left)
+	return err
+}
+
+func privacyOf(state string) vault.Privacy {
+	if state == event.PrivacyRedacted {
+		return vault.Redacted
+	}
+	return vault.Purged
+}
+
+// announce records a notice and waits until it is in the log.
+func (l *Ledger) announce(ctx context.Context, what string, statement []byte, record func(id string) (*intake.Result, error)) (*intake.Result, error) {
+	sum := sha256.Sum256(statement)
+	res, err := record(fmt.Sprintf("%s:%s:%x", what, event.FormatTime(l.cfg.Now()), sum[:8]))
+	if err == nil {
+		err = l.Wait(ctx, res.LeafIndex(), api.StageLogged)
+	}
+	if err != nil {
+		return nil, l.explain(fmt.Errorf("announce: %w", err))
+	}
+	return res, nil
+}
+
+// confirm records that what was announced is done, and returns its leaf index.
+func (l *Ledger) confirm(ctx context.Context, attemptID string) (uint64, error) {
+	res, err := l.intake.Applied(ctx, attemptID)
+	if err == nil {
+		err = l.Wait(ctx, res.LeafIndex(), api.StageLogged)
+	}
+	if err != nil {
+		return 0, l.explain(fmt.Errorf("it is done, and the next start says so in the log: %w", err))
+	}
+	return res.LeafIndex(), nil
+}
+
+// Archive is the archive of evidence. It ends with the ledger.
+func (l *Ledger) Archive() *archive.Archive { return archive.New(l.vault) }

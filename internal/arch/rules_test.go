@@ -14,6 +14,7 @@ var pure = []string{
 	"ledger/event",
 	"ledger/lifecycle",
 	"ledger/receipt",
+	"ledger/review/rubric",
 	"ledger/trust",
 	"witness/rule",
 }

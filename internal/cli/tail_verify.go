@@ -128,13 +128,7 @@ func (c *cli) tailConfig(cmd *cobra.Command, v tailVerify, follow bool) (cfg con
 		cfg.Witnessed = witnessedAt(log)
 	}
 	cfg.Stop = !follow
-	said := ""
-	cfg.Waiting = func(err error, pause time.Duration) {
-		if s := err.Error(); s != said { // it lasts: once is enough
-			said = s
-			c.say("counterfoil: %s; trying again", plain(s))
-		}
-	}
+	cfg.Waiting = c.waiting()
 	switch {
 	case v.nats != "":
 		feed, err := c.natsFeed(v, cfg.Trust.Origin())
@@ -152,6 +146,27 @@ func (c *cli) tailConfig(cmd *cobra.Command, v tailVerify, follow bool) (cfg con
 		}
 	}
 	return cfg, done, nil
+}
+
+// waiting says why nothing comes: once for as long as it is the same trouble, and
+// of what passes by itself, a checkpoint without its cosignatures yet, only when
+// it lasts.
+func (c *cli) waiting() func(error, time.Duration) {
+	said := ""
+	return func(err error, pause time.Duration) {
+		var quorum *consumer.QuorumError
+		text := err.Error()
+		if errors.As(err, &quorum) {
+			if pause < consumer.DefaultPoll {
+				return
+			}
+			text = "waiting for cosignatures: " + quorum.Lacking
+		}
+		if text != said {
+			said = text
+			c.say("counterfoil: %s; trying again", plain(text))
+		}
+	}
 }
 
 // witnessedAt is where a log may have its witnessed checkpoint, as openLog looks

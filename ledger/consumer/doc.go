@@ -48,7 +48,8 @@
 //
 //	config.go      what to follow, and whom to believe
 //	follower.go    the loop: wait, read, check, hand out
-//	checkpoint.go  which checkpoints count, and that they fit together
+//	checkpoint.go  which checkpoints count, and that they fit together;
+//	               witnessed.go fetches the newest that has its cosignatures
 //	batch.go       leaves under a root
 //	inspect.go     records and their signatures
 //	cursor.go      where to go on; store.go keeps it in a file

@@ -66,7 +66,7 @@ func (x *exchange) afterStream() {
 // part is what can be passed on together: an event with data, or a line.
 type part struct {
 	raw  []byte
-	data []byte // nil without data
+	data []byte // empty without data
 }
 
 // eventReader cuts a stream into parts. The parts together are the stream.

@@ -18,19 +18,20 @@ import (
 // below the module or by prefix with "/...". The rest is pure or has one owner,
 // and the race detector costs five to ten times the time.
 var racePackages = []string{
-	"ledger/intake",    // shard locks, shared waits for acknowledgements
-	"ledger/sequencer", // reads the stream, writes the log, answers waiters
-	"ledger/stream",    // futures, reconnects
-	"ledger/tlog",      // batches in flight, checkpoint readers
-	"ledger/tiles",     // cache shared by all readers
-	"ledger/index",     // follows the stream while intake asks
-	"ledger/vault",     // callers share a flush
-	"witness/...",      // parallel requests for one log, shared flushes
-	"projections/...",  // follower writes while queries read
-	"internal/api",     // every request is a goroutine
-	"internal/rpc",     // likewise, and streams
-	"internal/client",  // used by many at once
-	"internal/app",     // start and stop order
+	"ledger/intake",      // shard locks, shared waits for acknowledgements
+	"ledger/sequencer",   // reads the stream, writes the log, answers waiters
+	"ledger/stream",      // futures, reconnects
+	"ledger/tlog",        // batches in flight, checkpoint readers
+	"ledger/tiles",       // cache shared by all readers
+	"ledger/index",       // follows the stream while intake asks
+	"ledger/vault",       // callers share a flush
+	"witness/...",        // parallel requests for one log, shared flushes
+	"projections/...",    // follower writes while queries read
+	"internal/api",       // every request is a goroutine
+	"internal/rpc",       // likewise, and streams
+	"internal/client",    // used by many at once
+	"internal/app",       // start and stop order
+	"internal/proxy/...", // two directions of traffic, lanes of evidence
 }
 
 // Variables that tests read: how often the whole ledger is killed and started

@@ -291,9 +291,9 @@ func TestEVI22_ARealServerOverHTTP(t *testing.T) {
 	front := l.inFront("http://" + addr + "/mcp")
 	asked := make(chan struct{}, 1)
 	cl := mcp.NewClient(&mcp.Implementation{Name: "sdk-client", Version: "2"}, &mcp.ClientOptions{
-		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			asked <- struct{}{}
-			return &mcp.CreateMessageResult{Role: "assistant", Model: "none", Content: &mcp.TextContent{Text: "so"}}, nil
+			return &mcp.ElicitResult{Action: "decline"}, nil
 		}})
 	session, err := cl.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: front.URL + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
@@ -306,7 +306,7 @@ func TestEVI22_ARealServerOverHTTP(t *testing.T) {
 		{"echo", map[string]any{"message": "hi"}},
 		{"get-sum", map[string]any{"a": 1, "b": 2}},
 		{"get-tiny-image", map[string]any{}},
-		{"trigger-sampling-request", map[string]any{"prompt": "say so", "maxTokens": 5}},
+		{"trigger-elicitation-request", map[string]any{}},
 	} {
 		if res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args}); err != nil || res.IsError {
 			t.Fatalf("%s: %+v, %v", c.tool, res, err)
@@ -316,6 +316,6 @@ func TestEVI22_ARealServerOverHTTP(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Error(err)
 	}
-	l.wantCalls("echo succeeded", "get-sum succeeded", "get-tiny-image succeeded", "trigger-sampling-request succeeded")
+	l.wantCalls("echo succeeded", "get-sum succeeded", "get-tiny-image succeeded", "trigger-elicitation-request succeeded")
 	server.kill()
 }

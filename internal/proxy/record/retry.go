@@ -14,7 +14,9 @@ import (
 func passing(err error) bool {
 	var e *client.Error
 	if errors.As(err, &e) {
-		return e.Status >= http.StatusInternalServerError && e.Reason != "log_disagrees"
+		// Without its key an attempt takes nothing, for ever; and log_disagrees
+		// needs a person.
+		return e.Status >= http.StatusInternalServerError && e.Reason != "log_disagrees" && e.Reason != "key_missing"
 	}
 	var gone *client.Unreachable
 	var later *laterError

@@ -10,6 +10,7 @@
 //	search        which leaf indices carry a tool, an agent, a status …
 //	stats         counts
 //	dispositions  the latest review result of each contract and admission
+//	contracts     the tool contracts in force, with their latest reviews
 //	kv            the Badger database under all of them: rows and cursor change
 //	              together or not at all; digest; generations
 //	query         what API, UI and bundles read; checks rows against leaves
@@ -29,6 +30,8 @@
 //	z ‖ index / 256                    range of occurredAt among 256 indices
 //	n                                  counts
 //	d ‖ string kind ‖ string subject   latest disposition
+//	t ‖ string name                    tool contract
+//	v ‖ string run ‖ index             what a review run reviewed
 //
 // Integers in keys are 8-byte big-endian; strings are escaped (kv.AppendString),
 // so that no value is a prefix of another. Keys that start with a byte below

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"counterfoil/ledger/event"
+	"counterfoil/projections/contracts"
 	"counterfoil/projections/dispositions"
 	"counterfoil/projections/kv"
 	"counterfoil/projections/receipts"
@@ -44,7 +45,7 @@ import (
 
 // Schema is the version of all row layouts together, for kv.Config: a database
 // with another one is folded anew.
-const Schema = 1
+const Schema = 2
 
 // Config says what a follower works on.
 type Config struct {
@@ -121,7 +122,7 @@ func New(cfg Config) (*Follower, error) {
 	r := receipts.New()
 	return &Follower{
 		cfg: cfg, hash: newHasher(), receipts: r,
-		projections: []projection{r, search.New(), stats.New(), dispositions.New()},
+		projections: []projection{r, search.New(), stats.New(), dispositions.New(), contracts.New()},
 		status:      Status{Size: c.Size}, changed: make(chan struct{}),
 	}, nil
 }

@@ -103,6 +103,6 @@ func (f *Follower) judge(b *kv.Batch, c *candidate) (*receipts.Fact, error) {
 	fact.Attempt.Indices = append(fact.Attempt.Indices, c.index)
 	fact.After = fact.Attempt.State.Summary()
 	row := receipts.NewRow(c.index, c.hash, c.rec, c.digest)
-	fact.Row = &row
+	fact.Row, fact.Event = &row, e
 	return fact, nil
 }

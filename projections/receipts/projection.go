@@ -13,6 +13,7 @@ import (
 // and after it, or parked.
 type Fact struct {
 	Row     *Row
+	Event   *event.Event      // of Row; it must not be changed
 	Attempt *Attempt          // with the event applied
 	Before  lifecycle.Summary // zero at the attempt's first event
 	After   lifecycle.Summary

@@ -9,6 +9,7 @@ package arch
 // trusted by a verifier. A pure package imports pure packages, the modules below
 // and the standard library without impureStd.
 var pure = []string{
+	"ledger/admission",
 	"ledger/canon",
 	"ledger/commit",
 	"ledger/event",
@@ -87,6 +88,14 @@ var exclusives = []exclusive{
 	{
 		what: "github.com/prometheus/...", by: []string{"internal/telemetry/...", "internal/api/..."},
 		reason: "packages count through small interfaces or functions, and metrics are declared in one place",
+	},
+	{
+		what: "cel.dev/...", by: []string{"ledger/admission/policy"},
+		reason: "the language of a policy's rules has one reader, which bounds what a rule may cost",
+	},
+	{
+		what: "go.yaml.in/...", by: []string{"ledger/admission/policy"},
+		reason: "the one format in YAML is read strictly in one place",
 	},
 	{
 		what: "internal/testkit/...", tests: []string{"..."},

@@ -76,7 +76,7 @@ func hexes(c string, n int) string { return strings.Repeat(c, 2*n) }
 func binding() *admission.ArtifactBinding {
 	return &admission.ArtifactBinding{
 		Schema: admission.BindingSchema, Kind: admission.KindBytes, PackageType: "npm", Identifier: "sigstore", Version: "2.0.0",
-		Transport: "stdio", Locator: "https://registry.npmjs.org/sigstore/-/sigstore-2.0.0.tgz", RetrievedAt: event.FormatTime(at),
+		Transport: "stdio", Locator: "https://npm.example/sigstore/-/sigstore-2.0.0.tgz", RetrievedAt: event.FormatTime(at),
 		Bytes: &admission.BytesBinding{
 			Digests:   admission.DigestSet{"sha256": hexes("2", 32), "sha512": hexes("3", 64)},
 			Size:      37200,
@@ -106,7 +106,7 @@ func input(t testing.TB) *admission.Input {
 		Class: "privileged", Snapshot: snapshot(t, sigstoreEntry), Binding: binding(),
 		Findings: []admission.Finding{attestation("4")},
 		Checks:   []admission.Check{{ID: admission.CheckVersion, State: admission.CheckPass}, {ID: admission.CheckMCPName, State: admission.CheckAbsent}},
-		Sources:  []admission.Source{{Locator: "https://registry.npmjs.org", State: admission.SourceFound}},
+		Sources:  []admission.Source{{Locator: "https://npm.example", State: admission.SourceFound}},
 		Verifiers: []admission.VerifierInfo{{
 			ID: "sigstore", Version: "1.3.0",
 			Trust: []admission.TrustMaterial{{Name: "trusted_root", Digest: "sha256:" + hexes("5", 32)}},

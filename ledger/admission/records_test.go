@@ -364,7 +364,7 @@ func TestARC03_ReceiptIsTheRootOfRecordsByDigest(t *testing.T) {
 func TestARC10_ReceiptNamesExternalBytesAndTheirClass(t *testing.T) {
 	_, r := admitted(t)
 	want := []admission.External{
-		{Class: "artifact", Digest: "sha256:" + hexes("2", 32), Locator: "https://registry.npmjs.org/sigstore/-/sigstore-2.0.0.tgz"},
+		{Class: "artifact", Digest: "sha256:" + hexes("2", 32), Locator: "https://npm.example/sigstore/-/sigstore-2.0.0.tgz"},
 		{Class: "evidence", Digest: "sha256:" + hexes("4", 32), Locator: "provenance-4.json"},
 		{Class: "registry_entry", Digest: admission.Digest([]byte(sigstoreEntry)), Locator: "file:server.json"},
 		{Class: "trust_material", Digest: "sha256:" + hexes("5", 32), Locator: "trusted_root"},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/go-json-experiment/json"
@@ -32,7 +31,7 @@ type Ref struct {
 type refRow struct {
 	Owner  string            `json:"owner"`
 	Role   string            `json:"role"`
-	Digest [sha256.Size]byte `json:"digest,format:hex"`
+	Digest [sha256.Size]byte `json:"digest"`
 	Size   int64             `json:"size"`
 	State  ObjectState       `json:"state"`
 	Class  string            `json:"class"`
@@ -253,9 +252,20 @@ func (v *Vault) EachRef(f func(Ref) error) error {
 // ChangeRef replaces what a reference says about its retention, if it is still
 // kept, as decide says: false leaves it. decide sees the reference as it is now.
 func (v *Vault) ChangeRef(ref Ref, decide func(*Ref) bool) error {
+	id, err := v.changeRef(ref, decide)
+	if err == nil && id != [bodyIDSize]byte{} {
+		err = v.dropPieces(id)
+	}
+	if err != nil {
+		return fmt.Errorf("change a reference of %s: %w", ref.Owner, err)
+	}
+	return nil
+}
+
+// changeRef returns the id of pieces that belong to no head any more, zero if there
+// are none.
+func (v *Vault) changeRef(ref Ref, decide func(*Ref) bool) (id [bodyIDSize]byte, err error) {
 	names := v.refNames(&ref)
-	var ended bool
-	var id [bodyIDSize]byte
 	o := &op{more: maxRefRow, always: true}
 	o.check = func(txn *badger.Txn) (bool, error) {
 		aead, err := v.ownerSeal(txn, v.seal.attempt(ref.Owner))
@@ -282,16 +292,10 @@ func (v *Vault) ChangeRef(ref Ref, decide func(*Ref) bool) error {
 		}
 		var rows []kv
 		rows, id, err = v.endRows(txn, names, changed.State)
-		o.rows, ended = append(o.rows, rows...), true
+		o.rows = append(o.rows, rows...)
 		return false, err
 	}
-	if err := v.do(o); err != nil {
-		return fmt.Errorf("change a reference of %s: %w", ref.Owner, err)
-	}
-	if ended && id != [bodyIDSize]byte{} {
-		return v.dropPieces(id)
-	}
-	return nil
+	return id, v.do(o)
 }
 
 // endRows are the rows that end the reference's hold on its object, and the object
@@ -353,6 +357,3 @@ func (v *Vault) endAllRefs(a attemptName) error {
 		}
 	}
 }
-
-// Time is a time as references have it.
-func Time(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

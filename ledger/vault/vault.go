@@ -1,15 +1,18 @@
 // Package vault keeps what must not be in the log: the key of every attempt,
-// from which its salts and tags derive, and the private bodies that
-// commitments were made of. Everything lies sealed in a Badger store; erasing
-// an attempt destroys its key and its bodies and leaves a tombstone.
+// from which its salts and tags derive, the private bodies that commitments were
+// made of, and objects: bodies of evidence by their digest. Everything lies sealed
+// in a Badger store. An attempt is active, redacted or purged, one way: a redaction
+// destroys its bodies and its references to objects, a purge its key as well, and
+// leaves a tombstone.
 //
 // # What is durable when
 //
-// [Vault.Put] and [Vault.PutBody] return when the write is in the hands of the
-// operating system: it survives the death of the process (kill −9), not a power
-// loss. [Vault.Sync] makes everything durable whose Put returned before Sync
-// was called; concurrent callers share one flush. [Vault.Erase] is durable when
-// it returns. Nothing is retried inside.
+// [Vault.Put], [Vault.PutBody], [Vault.PutObject] and [Vault.ChangeRef] return when
+// the write is in the hands of the operating system: it survives the death of the
+// process (kill −9), not a power loss. [Vault.Sync] makes everything durable whose
+// Put returned before Sync was called; concurrent callers share one flush.
+// [Vault.Lower] and [Vault.Erase] are durable when they return. Nothing is retried
+// inside.
 //
 // A caller that publishes a commitment calls Put, then Sync, then publishes:
 // after a crash there may be a key that nothing refers to, never a commitment
@@ -17,11 +20,12 @@
 //
 // # What lies on disk
 //
-// Five kinds of rows. A is HMAC-SHA256(name key, attempt id), so that no id
-// can be read and none can be guessed without the seal key:
+// Ten kinds of rows; object.go has the five of objects. A is HMAC-SHA256(name key,
+// attempt id), so that no id can be read and none can be guessed without the seal
+// key:
 //
 //	m                        fingerprint of the seal key
-//	k ‖ A                    live and the attempt's key, or the tombstone
+//	k ‖ A                    live or redacted and the attempt's key, or the tombstone
 //	b ‖ A ‖ HMAC(slot,name)  head of a body: encoding, size, digest, slot, name,
 //	                         and the body itself up to 64 KiB
 //	c ‖ A ‖ id ‖ number      64 KiB of a larger body
@@ -49,7 +53,7 @@
 //
 // # Bounds
 //
-// Bodies up to 16 MiB, attempt ids up to 128 bytes, slots up to 1 KiB, names up
+// Bodies up to 16 MiB, objects as their caller bounds them, attempt ids up to 128 bytes, slots up to 1 KiB, names up
 // to 128 bytes. Memory, mostly the buffers in which Badger builds tables, which
 // it gives back after seconds of rest: about 200 MiB at 2,000 attempts a second
 // with bodies of 1 KiB, up to 500 MiB while tens of MiB a second come in, and

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"counterfoil/ledger/consumer"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/audit"
@@ -142,7 +143,7 @@ func (c *cli) runAudit(ctx context.Context, log string, f auditFlags, cfg *audit
 			return nil, fmt.Errorf("%s: %w", f.policy, err)
 		}
 	}
-	if cfg.Source, err = openLog(ctx, log, f.timeout); err != nil {
+	if cfg.Source, cfg.Witnessed, err = openLog(ctx, log, f.timeout); err != nil {
 		return nil, err
 	}
 	if f.compare != "" {
@@ -177,15 +178,16 @@ func (c *cli) runAudit(ctx context.Context, log string, f auditFlags, cfg *audit
 }
 
 // openLog finds the tiles: at the URL or in the directory that was named, or else
-// under log/ there.
-func openLog(ctx context.Context, log string, timeout time.Duration) (tiles.Source, error) {
+// under log/ there. Of a URL it also returns how the witnessed checkpoint is read,
+// which the log may not have.
+func openLog(ctx context.Context, log string, timeout time.Duration) (tiles.Source, func(context.Context) ([]byte, error), error) {
 	if !strings.Contains(log, "://") {
 		for _, dir := range []string{log, filepath.Join(log, "log")} {
 			if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err == nil {
-				return tiles.Dir(dir), nil
+				return tiles.Dir(dir), nil, nil
 			}
 		}
-		return nil, fmt.Errorf("%s holds no log: there is no checkpoint in it, nor in its directory log (hint: name a URL like https://ledger.example/log/, a copy of the tiles, or a data directory)", log)
+		return nil, nil, fmt.Errorf("%s holds no log: there is no checkpoint in it, nor in its directory log (hint: name a URL like https://ledger.example/log/, a copy of the tiles, or a data directory)", log)
 	}
 	client := &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: min(timeout, 10*time.Second)}).DialContext,
@@ -196,12 +198,12 @@ func openLog(ctx context.Context, log string, timeout time.Duration) (tiles.Sour
 	for _, u := range []string{base, base + "/log"} {
 		src, err := tiles.HTTP(u, tiles.HTTPConfig{Client: client, Timeout: timeout})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		data, _, err := src.Read(ctx, tiles.Path{Kind: tiles.Checkpoint})
 		if err == nil {
 			if _, err = trust.ParseNote(data); err == nil {
-				return src, nil
+				return src, consumer.WitnessedHTTP(u, client), nil
 			}
 		}
 		if first == nil {
@@ -209,10 +211,10 @@ func openLog(ctx context.Context, log string, timeout time.Duration) (tiles.Sour
 		}
 		var status *tiles.StatusError
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, trust.ErrNote) && !errors.As(err, &status) || ctx.Err() != nil {
-			return nil, fmt.Errorf("read the checkpoint: %w", err)
+			return nil, nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
 	}
-	return nil, fmt.Errorf("there is no checkpoint at %s, nor under log/ there: %w (hint: name the prefix of the log's tiles, like https://ledger.example/log/)", base, first)
+	return nil, nil, fmt.Errorf("there is no checkpoint at %s, nor under log/ there: %w (hint: name the prefix of the log's tiles, like https://ledger.example/log/)", base, first)
 }
 
 // readBounded reads a file of at most that many bytes.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,11 +120,8 @@ func (c *cli) tailConfig(cmd *cobra.Command, v tailVerify, follow bool) (cfg con
 			return cfg, done, usagef("--server http://"+server, "server %q has no scheme", server)
 		}
 	}
-	if cfg.Log, err = openLog(cmd.Context(), log, 30*time.Second); err != nil {
+	if cfg.Log, cfg.Witnessed, err = openLog(cmd.Context(), log, 30*time.Second); err != nil {
 		return cfg, done, err
-	}
-	if strings.Contains(log, "://") {
-		cfg.Witnessed = witnessedAt(log)
 	}
 	cfg.Stop = !follow
 	cfg.Waiting = c.waiting()
@@ -166,21 +162,6 @@ func (c *cli) waiting() func(error, time.Duration) {
 			said = text
 			c.say("counterfoil: %s; trying again", plain(text))
 		}
-	}
-}
-
-// witnessedAt is where a log may have its witnessed checkpoint, as openLog looks
-// for the other one.
-func witnessedAt(log string) func(context.Context) ([]byte, error) {
-	base := strings.TrimSuffix(log, "/")
-	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	first, second := consumer.WitnessedHTTP(base, own), consumer.WitnessedHTTP(base+"/log", own)
-	return func(ctx context.Context) ([]byte, error) {
-		b, err := first(ctx)
-		if errors.Is(err, fs.ErrNotExist) {
-			return second(ctx)
-		}
-		return b, err
 	}
 }
 

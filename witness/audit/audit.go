@@ -22,6 +22,10 @@ type Config struct {
 	// Policy, if set, says which witnesses count in place of the trust file; see
 	// trust.File.CheckPolicy.
 	Policy *trust.Policy
+	// Witnessed reads the newest checkpoint that the log knows to be cosigned; nil
+	// is none. It is audited if the newest one does not meet the quorum, which on a
+	// busy log it may never do. What it returns is judged like any other.
+	Witnessed func(ctx context.Context) ([]byte, error)
 	// MaxAge asks for a checkpoint that a quorum cosigned within that time; 0 asks
 	// for nothing.
 	MaxAge time.Duration

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 
 	"counterfoil/ledger/tiles"
+	"counterfoil/ledger/trust"
 )
 
 // run is one audit.
@@ -141,6 +143,9 @@ func (r *run) checkpoint(ctx context.Context) error {
 			r.found(*f)
 			return errDone
 		}
+		if c, err = r.preferWitnessed(ctx, c, policy); err != nil {
+			return err
+		}
 		r.now = c
 		cosigned, faults := cosignatures(c, policy, r.cfg.MaxAge, r.cfg.Now())
 		r.report.Cosignatures = &cosigned
@@ -153,6 +158,40 @@ func (r *run) checkpoint(ctx context.Context) error {
 		return fmt.Errorf("%w: a tree of %d leaves", ErrNoCheckpoint, r.now.Size)
 	}
 	return nil
+}
+
+// preferWitnessed returns the newest checkpoint, or, if that does not meet the
+// quorum, the newest one that does. One that is older than what was seen before is
+// no answer: a log does not go back.
+func (r *run) preferWitnessed(ctx context.Context, newest *Checkpoint, policy *trust.Policy) (*Checkpoint, error) {
+	if r.cfg.Witnessed == nil || policy.Tally(newest.Note).Met() {
+		return newest, nil
+	}
+	raw, err := r.cfg.Witnessed(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newest, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the witnessed checkpoint: %w", err)
+	}
+	c, f, err := ParseCheckpoint(raw, r.cfg.Trust.Log)
+	if err != nil || f != nil || c.Size > newest.Size || !policy.Tally(c.Note).Met() {
+		return newest, nil // it claims more than it shows
+	}
+	if c.Size == newest.Size && c.Root != newest.Root {
+		r.found(about(Forked, "checkpoint", fmt.Sprintf("root %x", c.Root), fmt.Sprintf("root %x", newest.Root),
+			"two roots are signed for size %d: one in checkpoint.witnessed, one in checkpoint", c.Size))
+		return nil, errDone
+	}
+	for _, s := range r.seen() {
+		if s.Size > c.Size {
+			return newest, nil
+		}
+	}
+	if c.Size < newest.Size {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("The newest checkpoint, of size %d, does not have its cosignatures yet; the log is audited up to size %d, the newest that has.", newest.Size, c.Size))
+	}
+	return c, nil
 }
 
 // seen returns all that is remembered of the log.

@@ -29,7 +29,7 @@ var racePackages = []string{
 	"projections/...",    // follower writes while queries read
 	"internal/api",       // every request is a goroutine
 	"internal/rpc",       // likewise, and streams
-	"internal/client",    // used by many at once
+	"ledger/client",      // used by many at once
 	"internal/app",       // start and stop order
 	"internal/proxy/...", // two directions of traffic, lanes of evidence
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 func (c *cli) appendCommand() *cobra.Command {

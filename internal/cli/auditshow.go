@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/witness/audit"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/backup"
-	"counterfoil/internal/client"
 	"counterfoil/internal/durable"
+	"counterfoil/ledger/client"
 )
 
 // backupDocument is the document of backup --json and restore --json.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 func (c *cli) doctorCommand() *cobra.Command {

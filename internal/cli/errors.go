@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 const (

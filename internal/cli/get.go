@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 func (c *cli) getCommand() *cobra.Command {

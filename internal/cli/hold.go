@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 func (c *cli) holdCommand() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // isNull reports whether a file is the null device, which is no terminal.

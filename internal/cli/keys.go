@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/keyring"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

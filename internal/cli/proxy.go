@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/proxy"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/proxy/stdio"
 	"counterfoil/internal/proxy/traffic"
+	"counterfoil/ledger/client"
 )
 
 // proxyFlags are the flags of proxy.

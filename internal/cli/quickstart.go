@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/quickstart"
+	"counterfoil/ledger/client"
 	mcpsessions "counterfoil/testdata/sessions/mcp"
 )
 

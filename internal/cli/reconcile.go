@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/session"
+	"counterfoil/ledger/client"
 )
 
 // recorded is the document of record --json.

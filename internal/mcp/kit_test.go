@@ -20,8 +20,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/internal/app"
-	"counterfoil/internal/client"
 	"counterfoil/internal/mcp"
+	"counterfoil/ledger/client"
 )
 
 // obj is a decoded JSON object.

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"counterfoil/internal/api"
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // Remote is a Ledger that is spoken to over HTTP. Begin and append are repeated

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/goleak"
 
 	"counterfoil/internal/app"
-	"counterfoil/internal/client"
 	"counterfoil/internal/mcp"
 	"counterfoil/internal/testkit/natskit"
+	"counterfoil/ledger/client"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/testkit/mcpkit"
+	"counterfoil/ledger/client"
 )
 
 // contracts are the contract events with a definition, in the order of the log:

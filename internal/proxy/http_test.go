@@ -19,9 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/proxy"
 	"counterfoil/internal/proxy/streamable"
+	"counterfoil/ledger/client"
 )
 
 // inFront runs the proxy before an HTTP server.

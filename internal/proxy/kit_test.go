@@ -22,8 +22,8 @@ import (
 
 	"counterfoil/internal/app"
 	"counterfoil/internal/cli"
-	"counterfoil/internal/client"
 	"counterfoil/internal/testkit/mcpkit"
+	"counterfoil/ledger/client"
 )
 
 const envProxy = "COUNTERFOIL_TEST_PROXY"

@@ -17,9 +17,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/durable"
 	"counterfoil/internal/session"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/receipt"
 )
 

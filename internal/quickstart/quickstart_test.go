@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/trust"
 )

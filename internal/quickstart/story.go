@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/receipt"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"counterfoil/internal/app"
-	"counterfoil/internal/client"
 	"counterfoil/internal/readback"
+	"counterfoil/ledger/client"
 )
 
 type obj = map[string]any

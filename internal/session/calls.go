@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/jsonrpc"
 	"counterfoil/internal/toolcall"
+	"counterfoil/ledger/client"
 )
 
 // connection is what is known between two initialisations.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // Ledger takes events; *client.Client is one.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // memory is a ledger that remembers what it was told, by source ids.

@@ -50,7 +50,7 @@ import (
 	"hash"
 	"io"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // Bounds of a recording.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

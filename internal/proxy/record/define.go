@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/toolcall"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/toolcall"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

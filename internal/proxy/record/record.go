@@ -30,9 +30,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"counterfoil/internal/client"
 	"counterfoil/internal/proxy/state"
 	"counterfoil/internal/toolcall"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

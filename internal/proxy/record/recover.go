@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
 

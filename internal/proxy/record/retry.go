@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // passing reports whether the same request may do better in a while.

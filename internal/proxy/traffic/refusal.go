@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"counterfoil/internal/client"
+	"counterfoil/ledger/client"
 )
 
 // RefusalCode is the JSON-RPC error code of a call that did not leave.

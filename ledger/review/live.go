@@ -1,0 +1,47 @@
+package review
+
+import (
+	"context"
+	"strings"
+
+	"counterfoil/ledger/admission"
+)
+
+// Live looks at a live registry. What it says is noted beside a result that is
+// decided already; it never replaces evidence and never changes a disposition
+// (REV-16, REV-18, REV-19). It is safe for concurrent use and bounds its own time.
+type Live interface {
+	// Notes compares the registry now with what was recorded then. A registry that
+	// does not answer is an error, which is noted as well.
+	Notes(ctx context.Context, then *admission.RegistrySnapshot) ([]Note, error)
+}
+
+// notes asks the live registry.
+func (j *Judge) notes(ctx context.Context, l *loaded) []Note {
+	if j.Live == nil || l.set.Snapshot == nil {
+		return nil
+	}
+	notes, err := j.Live.Notes(ctx, l.set.Snapshot)
+	if err != nil {
+		return []Note{{What: "registry", Now: clip("unavailable: " + err.Error())}}
+	}
+	notes = notes[:min(len(notes), maxLive)]
+	for i := range notes {
+		notes[i].What, notes[i].Then, notes[i].Now = clip(notes[i].What), clip(notes[i].Then), clip(notes[i].Now)
+	}
+	return notes
+}
+
+// clip makes text of others fit for a note.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > maxNoteText {
+		s = strings.ToValidUTF8(s[:maxNoteText-len("…")], "") + "…"
+	}
+	return s
+}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"counterfoil/ledger/receipt"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -40,7 +42,7 @@ func refuse(w http.ResponseWriter, status int, doc string) {
 	_, _ = io.WriteString(w, doc)
 }
 
-const receipt = `{"schemaVersion":"counterfoil.receipt.v1","eventId":"evt_1","attemptId":"att_1","leafIndex":7,"stage":"logged","later":true}`
+const receiptDoc = `{"schemaVersion":"counterfoil.receipt.v1","eventId":"evt_1","attemptId":"att_1","leafIndex":7,"stage":"logged","later":true}`
 
 func TestEVI05_TokenIsSentAndNeverEchoed(t *testing.T) {
 	c, _ := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +87,7 @@ func TestEVI06_BeginSendsTheFieldsAndReadsTheReceipt(t *testing.T) {
 		if r.Method != http.MethodPost || r.URL.RequestURI() != "/v1/attempts?wait=published" {
 			t.Errorf("%s %s", r.Method, r.URL.RequestURI())
 		}
-		refuse(w, status, receipt+"\n")
+		refuse(w, status, receiptDoc+"\n")
 	})
 	b := &Begin{Source: Source{RuntimeID: "r", AgentID: "a", InvocationID: "i", Protocol: "p", Implementation: "m"},
 		OccurredAt: "2026-07-28T00:00:00.000Z", Action: Action{Name: "n", EffectKind: "k", EffectMode: "e"}, PrivateInputRaw: []byte{0xff}}
@@ -94,7 +96,7 @@ func TestEVI06_BeginSendsTheFieldsAndReadsTheReceipt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.New != isNew || a.Value.EventID != "evt_1" || a.Value.LeafIndex != 7 || string(a.Raw) != receipt {
+		if a.New != isNew || a.Value.EventID != "evt_1" || a.Value.LeafIndex != 7 || string(a.Raw) != receiptDoc {
 			t.Errorf("got %+v %s, want new %v", a, a.Raw, isNew)
 		}
 		status = http.StatusOK
@@ -111,7 +113,7 @@ func TestEVI07_AppendGoesToItsAttempt(t *testing.T) {
 		if string(body) != want {
 			t.Errorf("body %s", body)
 		}
-		refuse(w, http.StatusCreated, receipt)
+		refuse(w, http.StatusCreated, receiptDoc)
 	})
 	a := &Append{AttemptID: "att_/../x", Lifecycle: "outcome", SourceEventID: "s", OccurredAt: "t", Status: "failed",
 		PrivateResult: []byte(`{"a":1.5}`), ReasonCodes: []string{"tool_error"}}
@@ -159,7 +161,7 @@ func TestDUR06_UnavailableIsRepeatedForIdempotentCallsOnly(t *testing.T) {
 					refuse(w, http.StatusServiceUnavailable, c.doc)
 					return
 				}
-				refuse(w, http.StatusOK, receipt)
+				refuse(w, http.StatusOK, receiptDoc)
 			})
 			err := c.call(cl)
 			if (err == nil) != c.ok || requests != c.requests || len(*pauses) != c.requests-1 {
@@ -182,9 +184,9 @@ func TestDUR06_BrokenConnections(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		case 2: // and within one
 			w.Header().Set("Content-Length", "9999")
-			_, _ = io.WriteString(w, receipt)
+			_, _ = io.WriteString(w, receiptDoc)
 		default:
-			refuse(w, http.StatusOK, receipt)
+			refuse(w, http.StatusOK, receiptDoc)
 		}
 	})
 	if a, err := c.BeginRaw(t.Context(), []byte(`{}`), ""); err != nil || a.New || requests != 3 {
@@ -252,5 +254,47 @@ func TestEVI04_ServerAddresses(t *testing.T) {
 	c, err := New(Config{Server: "https://x/ledger/"})
 	if err != nil || c.Server() != "https://x/ledger" {
 		t.Errorf("got %v, %v", c, err)
+	}
+}
+
+// TestLOG07_WaitLooksUntilTheStageIsReached: also over an event that the views do
+// not know yet and a ledger that is away for a moment; a refusal ends it.
+func TestLOG07_WaitLooksUntilTheStageIsReached(t *testing.T) {
+	answers := []struct {
+		status int
+		doc    string
+	}{
+		{http.StatusNotFound, `{"error":{"code":"not_found","message":"no such event"}}`},
+		{http.StatusServiceUnavailable, `{"error":{"code":"unavailable","message":"starting","reason":"starting"}}`},
+		{http.StatusOK, strings.Replace(receiptDoc, "logged", "published", 1)},
+		{http.StatusOK, strings.Replace(receiptDoc, "logged", "witnessed", 1)},
+	}
+	asked := 0
+	c, paused := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		a := answers[min(asked, len(answers)-1)]
+		asked++
+		refuse(w, a.status, a.doc)
+	})
+	a, err := c.Wait(t.Context(), "evt_1", Witnessed)
+	if err != nil || a.Value.Stage != Witnessed || asked != 4 || len(*paused) != 3 {
+		t.Errorf("%+v, %v after %d questions and pauses %v", a, err, asked, *paused)
+	}
+	asked = 2
+	if a, err := c.Wait(t.Context(), "evt_1", Logged); err != nil || a.Value.Stage != Published || asked != 3 {
+		t.Errorf("a later stage will do: %+v, %v", a, err)
+	}
+	answers[0] = struct {
+		status int
+		doc    string
+	}{http.StatusUnauthorized, `{"error":{"code":"unauthorized","message":"no"}}`}
+	asked = 0
+	if _, err := c.Wait(t.Context(), "evt_1", Published); err == nil || asked != 1 {
+		t.Errorf("refused: %v after %d questions", err, asked)
+	}
+	if _, err := c.Wait(t.Context(), "evt_1", "soon"); err == nil {
+		t.Error("an unknown stage is waited for")
+	}
+	if _, _, err := c.Verify(t.Context(), nil, receipt.Options{}, "att_1"); err == nil {
+		t.Error("verified without a trust file")
 	}
 }

@@ -138,6 +138,12 @@ func (c Code) Info() (CodeInfo, bool) {
 	return i, ok
 }
 
+// bad reports whether the code is registered and says that something went wrong.
+func (c Code) bad() bool {
+	i, ok := codes[c]
+	return ok && i.Route != RouteNone
+}
+
 // Codes lists the registry in alphabetical order.
 func Codes() []Code { return slices.Sorted(maps.Keys(codes)) }
 

@@ -10,7 +10,8 @@ import (
 // Input is all that a judgement looks at. It holds records and findings; nothing
 // in here parses evidence (REV-02).
 type Input struct {
-	// Class is the risk class that the admission asks for.
+	// Class is the risk class that the admission asks for: 1 to 64 of a-z, 0-9, _
+	// and -, a letter first.
 	Class string
 	// Snapshot is the registry entry; nil if it could not be read, with
 	// SnapshotFailure.
@@ -108,6 +109,8 @@ func (in *Input) fit() (*Input, map[Gate]string) {
 			c.Binding, c.BindingFailure = nil, &Failure{MissingArtifactBinding, limit("malformed binding: " + err.Error())}
 		}
 	}
+	c.SnapshotFailure = c.SnapshotFailure.fit(EntryUnavailable)
+	c.BindingFailure = c.BindingFailure.fit(ArtifactUnresolved)
 	c.Checks = sortedChecks(in.Checks)
 	if err := validateChecks("/checks", c.Checks); err != nil {
 		c.Checks, unfit[GateArtifact] = nil, err.Error()
@@ -128,6 +131,14 @@ func (in *Input) fit() (*Input, map[Gate]string) {
 	return &c, unfit
 }
 
+// fit returns a failure whose code says that something went wrong.
+func (f *Failure) fit(otherwise Code) *Failure {
+	if f == nil || f.Code.bad() {
+		return f
+	}
+	return &Failure{otherwise, f.Detail}
+}
+
 // judge is one judgement in the making.
 type judge struct {
 	in       *Input
@@ -142,6 +153,9 @@ type judge struct {
 }
 
 func (j *judge) say(g Gate, id string, r Result, detail string, codes ...Code) {
+	if len(codes) > 1 && codes[0] == codes[1] {
+		codes = codes[:1]
+	}
 	j.verdicts = append(j.verdicts, Verdict{Gate: g, ID: id, Result: r, Codes: codes, Detail: limit(detail)})
 }
 

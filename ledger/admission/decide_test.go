@@ -364,7 +364,7 @@ func TestADM18_RemoteServersGetAnHonestBinding(t *testing.T) {
 	// The shipped rule about TLS wants a key, which a statement does not have.
 	j = admission.Decide(in, p)
 	wantJudged(t, j, admission.Quarantine, "policy_rule_failed")
-	if p, err = policyWith(t, "light", "bindings: [bytes, pinned_deployment]", "bindings: [bytes, not_byte_pinnable]", ` && artifact.tlsKey != ""`, ""); err != nil {
+	if p, err = policyWith(t, "light", "bindings: [bytes, pinned_deployment]", "bindings: [bytes, not_byte_pinnable]", `artifact.tlsKey != "" && `, ""); err != nil {
 		t.Fatal(err)
 	}
 	j = admission.Decide(in, p)
@@ -511,6 +511,92 @@ func TestADM13_MalformedFindingsNeverPass(t *testing.T) {
 	in.Snapshot.Normalised = "sha256:" + hexes("0", 32)
 	j = admission.Decide(in, p)
 	wantJudged(t, j, admission.Reject, "registry_entry_invalid")
+}
+
+// A namespace check counts wherever an adapter puts it.
+func TestADM10_ChecksCountWhereverTheyStand(t *testing.T) {
+	in := input(t)
+	in.Checks = append(in.Checks, admission.Check{ID: admission.CheckNamespaceDNS, State: admission.CheckFail, Code: admission.NamespaceUnverified})
+	j := admission.Decide(in, shipped(t, "privileged"))
+	wantJudged(t, j, admission.Quarantine, "namespace_unverified")
+	p, err := policyWith(t, "light", "attestations: none", "attestations: none\n      checks: [namespace_dns]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in = input(t)
+	in.Class = "light"
+	j = admission.Decide(in, p)
+	wantJudged(t, j, admission.Quarantine, "required_check_not_passed")
+	in.Snapshot.Namespace = admission.NamespaceAuth{
+		Method: admission.MethodDNS, Result: admission.NamespacePass,
+		Checked: []admission.Check{{ID: admission.CheckNamespaceDNS, State: admission.CheckPass}},
+	}
+	j = admission.Decide(in, p)
+	wantJudged(t, j, admission.Admit, "namespace_authenticated", "artifact_digest_bound", "attestation_policy_pass")
+}
+
+// Codes of what went well, or of nobody, are no reason for a failure; every
+// judgement can be recorded all the same.
+func TestADM08_FailuresHaveCodesOfFailures(t *testing.T) {
+	p := shipped(t, "privileged")
+	for _, code := range []admission.Code{"", "luck", admission.AttestationPolicyPass, admission.MissingArtifactBinding} {
+		in := input(t)
+		in.Binding, in.BindingFailure = nil, &admission.Failure{Code: code}
+		j := admission.Decide(in, p)
+		if j.Decision != admission.Quarantine || j.ReasonCodes[0] != admission.MissingArtifactBinding {
+			t.Errorf("%q: %v", code, j.ReasonCodes)
+		}
+		set(t, j, p)
+		in = input(t)
+		in.Snapshot, in.SnapshotFailure = nil, &admission.Failure{Code: code}
+		set(t, admission.Decide(in, p), p)
+		in = input(t)
+		in.Checks = []admission.Check{{ID: admission.CheckTag, State: admission.CheckFail, Code: code}}
+		j = admission.Decide(in, p)
+		if j.Decision != admission.Quarantine {
+			t.Errorf("check with %q: %v", code, j.ReasonCodes)
+		}
+		set(t, j, p)
+		in = input(t)
+		in.Findings[0].State, in.Findings[0].Code = admission.FindingFailed, code
+		j = admission.Decide(in, p)
+		if j.Decision != admission.Quarantine || j.ReasonCodes[0] != admission.EvidenceGap {
+			t.Errorf("finding with %q: %v", code, j.ReasonCodes)
+		}
+		set(t, j, p)
+	}
+	in := input(t)
+	in.Findings[0].State, in.Findings[0].Code = admission.FindingFailed, admission.EvidenceGap
+	j := admission.Decide(in, p)
+	wantJudged(t, j, admission.Quarantine, "evidence_gap")
+	set(t, j, p)
+}
+
+// A signer who writes long names everywhere cannot keep a quarantine from being
+// recorded.
+func TestADM20_LongEvidenceIsRecordedAsFarAsItFits(t *testing.T) {
+	in := input(t)
+	in.Findings = nil
+	long := strings.Repeat("x", admission.MaxLocatorBytes)
+	for i := range admission.MaxFindings {
+		f := attestation("4")
+		f.Evidence = admission.Digest([]byte{byte(i)})
+		f.Signer = &admission.Signer{
+			Issuer: long, Identity: long, SourceRepository: long, SourceRepositoryRef: long, SourceRepositoryDigest: long,
+			RunnerEnvironment: long, BuildSigner: long, RunInvocation: long,
+		}
+		in.Findings = append(in.Findings, f)
+	}
+	p := shipped(t, "privileged")
+	j := admission.Decide(in, p)
+	wantJudged(t, j, admission.Quarantine, "evidence_gap", "signer_identity_mismatch")
+	s, r, _ := records(t, j, p)
+	if n := len(s.Evidence.Others); n == 0 || int64(n)+s.Evidence.Omitted != admission.MaxFindings {
+		t.Errorf("%d kept, %d left out", n, s.Evidence.Omitted)
+	}
+	if err := r.Check(s); err != nil {
+		t.Error(err)
+	}
 }
 
 // The judgement and its records do not depend on the order in which resolvers and

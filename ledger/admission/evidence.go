@@ -13,6 +13,11 @@ const EvidenceSchema = "counterfoil.evidence-bundle.v1"
 // about the artifact first. The statement itself is kept by its digest.
 const maxKeptSubjects = 4
 
+// maxOthersBytes is the room of the findings that were not used: half of a record.
+// Who signs can write long names into a certificate; that must not keep a
+// quarantine from being recorded.
+const maxOthersBytes = MaxRecordBytes / 2
+
 // EvidenceBundle names the evidence of one admission. It is stored apart from
 // the decision and says nothing about it (ADM-07).
 type EvidenceBundle struct {
@@ -31,6 +36,8 @@ type EvidenceBundle struct {
 	// an admit (ADM-20). A bundle of an admit has none: it binds the selected
 	// path only.
 	Others []Finding `json:"others,omitempty"`
+	// Omitted is how many others were left out because a record has a bound.
+	Omitted int64 `json:"omitted,omitzero"`
 	// Checks and Sources are what was compared and where evidence was looked for.
 	Checks  []Check  `json:"checks,omitempty"`
 	Sources []Source `json:"sources,omitempty"`
@@ -82,13 +89,16 @@ func NewEvidenceBundle(j *Judgement) (*EvidenceBundle, error) {
 		}
 		e.Binding = digest
 	}
+	room := maxOthersBytes
 	for i, f := range in.Findings {
 		f.Subjects = keptSubjects(f.Subjects, in.Binding)
 		switch {
 		case slices.Contains(j.Used, i):
 			e.Used = append(e.Used, f)
 		case j.Decision != Admit:
-			e.Others = append(e.Others, f)
+			if err := e.keep(f, &room); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if !slices.ContainsFunc(in.Findings, func(f Finding) bool { return f.Payload != "" }) {
@@ -101,6 +111,20 @@ func NewEvidenceBundle(j *Judgement) (*EvidenceBundle, error) {
 		return nil, err
 	}
 	return e, e.Validate()
+}
+
+// keep adds a finding to the others while there is room.
+func (e *EvidenceBundle) keep(f Finding, room *int) error {
+	b, err := encode(&f)
+	if err != nil {
+		return err
+	}
+	if *room -= len(b); *room < 0 {
+		e.Omitted++
+		return nil
+	}
+	e.Others = append(e.Others, f)
+	return nil
 }
 
 // seal fills in the digests of what is used.
@@ -137,6 +161,9 @@ func (e *EvidenceBundle) Validate() error {
 	if err := first(checkSchema(e.Schema, EvidenceSchema), checkOptionalDigest("/binding", e.Binding),
 		validateChecks("/checks", e.Checks)); err != nil {
 		return err
+	}
+	if e.Omitted < 0 {
+		return bad("/omitted", "is %d", e.Omitted)
 	}
 	if len(e.Used)+len(e.Others) > MaxFindings {
 		return bad("/used", "%d findings, limit %d", len(e.Used)+len(e.Others), MaxFindings)
@@ -228,7 +255,7 @@ func (f *Finding) validate(path string) error {
 			return bad(path+"/subjects", "a verified attestation has subjects")
 		}
 	case FindingFailed, FindingUnavailable:
-		if i, ok := f.Code.Info(); !ok || i.Route == RouteNone {
+		if !f.Code.bad() {
 			return bad(path+"/code", "is %q, want a registered reason code of what went wrong", clip(string(f.Code)))
 		}
 	default:

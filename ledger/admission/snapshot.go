@@ -249,8 +249,8 @@ func checkDotted(path, s string) error {
 }
 
 func (f *Failure) validate(path string) error {
-	if _, ok := f.Code.Info(); !ok {
-		return bad(path+"/code", "is %q, which is no registered reason code", clip(string(f.Code)))
+	if !f.Code.bad() {
+		return bad(path+"/code", "is %q, want a registered reason code of what went wrong", clip(string(f.Code)))
 	}
 	return checkOptionalText(path+"/detail", f.Detail, MaxDetailBytes)
 }
@@ -269,8 +269,8 @@ func validateChecks(path string, checks []Check) error {
 		}
 		switch c.State {
 		case CheckFail:
-			if _, ok := c.Code.Info(); !ok {
-				return bad(at+"/code", "is %q: a check that failed has a registered reason code", clip(string(c.Code)))
+			if !c.Code.bad() {
+				return bad(at+"/code", "is %q, want a registered reason code of what went wrong", clip(string(c.Code)))
 			}
 		case CheckPass, CheckAbsent, CheckUnavailable:
 			if c.Code != "" {

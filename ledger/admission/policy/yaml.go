@@ -216,18 +216,6 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// at returns the name of a member as a node, for its place; n if it is not there.
-func (n *node) at(key string) *node {
-	if n != nil {
-		for _, k := range n.keys {
-			if k.text == key {
-				return k
-			}
-		}
-	}
-	return n
-}
-
 // object checks that a value is a mapping with these members: "!" marks those
 // that must be there.
 func (r *reader) object(n *node, path string, members ...string) bool {

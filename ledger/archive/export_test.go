@@ -1,0 +1,4 @@
+package archive
+
+// CodeOf is the code of trouble below.
+var CodeOf = codeOf

@@ -32,7 +32,7 @@ func TestReadmeTour(t *testing.T) {
 		t.Fatalf("only %d lines of output are in the tour", len(want))
 	}
 	work := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(work, "bin")+"/", "./cmd/counterfoil", "./cmd/counterfoil-verify")
+	build := exec.Command("go", "build", "-o", filepath.Join(work, "bin")+"/", "./cmd/counterfoil", "./cmd/counterfoil-verify", "./cmd/counterfoil-witness")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -81,9 +81,9 @@ func tour(readme string) (script string, output []string) {
 			if _, end, ok := strings.Cut(command, "<<'"); ok {
 				here = strings.TrimSuffix(end, "'")
 			}
-			if strings.HasSuffix(command, "serve &") {
+			if run, ok := strings.CutSuffix(command, " &"); ok {
 				// A person waits for the line; a script has to.
-				command = "counterfoil serve > ready.json &\nfor i in $(seq 200); do [ -s ready.json ] && break; sleep 0.05; done; cat ready.json"
+				command = run + " > ready.json &\nfor i in $(seq 200); do [ -s ready.json ] && break; sleep 0.05; done; cat ready.json; rm ready.json"
 			}
 			b.WriteString(command + "\n")
 		case line != "" && line != "…":

@@ -283,6 +283,8 @@ func TestADM13_ProvenanceRegressed(t *testing.T) {
 	in.Class, in.Findings, in.Previous = "light", nil, &admission.Previous{Version: "1.9.0", HadProvenance: true}
 	j := admission.Decide(in, p)
 	wantJudged(t, j, admission.Quarantine, "evidence_gap", "provenance_regressed")
+	j = admission.Decide(in, shipped(t, "light")) // which does not ask
+	wantJudged(t, j, admission.Admit, "namespace_authenticated", "artifact_digest_bound", "attestation_policy_pass")
 	in.Findings = []admission.Finding{attestation("4")}
 	j = admission.Decide(in, p)
 	wantJudged(t, j, admission.Admit, "namespace_authenticated", "artifact_digest_bound", "attestation_policy_pass")
@@ -511,6 +513,33 @@ func TestADM13_MalformedFindingsNeverPass(t *testing.T) {
 	in.Snapshot.Normalised = "sha256:" + hexes("0", 32)
 	j = admission.Decide(in, p)
 	wantJudged(t, j, admission.Reject, "registry_entry_invalid")
+}
+
+// An exemption excuses from what does not hold, not from what cannot be known.
+func TestADM10_ErrorsAreNeverExcused(t *testing.T) {
+	exemption := `
+exemptions:
+  - {id: e, server: io.github.sigstore/sigstore, class: light, waive: ["rule:r"], reason: r, approvedBy: a, expires: "2027-01-01T00:00:00.000Z"}
+rules:
+  - {id: r, classes: [light], require: REQUIRE}
+`
+	for require, want := range map[string]admission.Decision{
+		`server.name == "x"`:                 admission.Admit,
+		`attestations[9].issuer == "x"`:      admission.Quarantine,
+		`int(server.version) == size("abc")`: admission.Quarantine,
+	} {
+		p, err := policyWith(t, "light", "\nrules:\n", strings.Replace(exemption, "REQUIRE", "'"+require+"'", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := input(t)
+		in.Class = "light"
+		j := admission.Decide(in, p)
+		if j.Decision != want {
+			t.Errorf("%s: %s %v", require, j.Decision, j.ReasonCodes)
+		}
+		set(t, j, p)
+	}
 }
 
 // A namespace check counts wherever an adapter puts it.

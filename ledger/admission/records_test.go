@@ -281,6 +281,19 @@ func TestADM25_SubstitutionIsDetectedAndNamed(t *testing.T) {
 			t.Errorf("%s: an edited list of records passes", name)
 		}
 	}
+	// A new receipt cannot be made of them either.
+	for name, swap := range map[string]func(*admission.Set){
+		"registry_snapshot": func(s *admission.Set) { s.Snapshot = theirs.Snapshot },
+		"artifact_binding":  func(s *admission.Set) { s.Binding = theirs.Binding },
+		"evidence_bundle":   func(s *admission.Set) { s.Evidence.Absent = append(s.Evidence.Absent, "x") },
+	} {
+		s, _ := admitted(t)
+		swap(s)
+		var m *admission.Mismatch
+		if _, err := s.Span("security-evidence-400d"); !errors.As(err, &m) || m.Record != name {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 	s, r := admitted(t)
 	r.RetentionClass = "discovery-telemetry-30d"
 	var m *admission.Mismatch
@@ -501,6 +514,16 @@ func TestADM27_CLM06_CLM07_ReceiptCarriesItsBoundary(t *testing.T) {
 		if !strings.Contains(admission.ClaimBoundaryText, words) {
 			t.Errorf("the boundary does not say: %s", words)
 		}
+	}
+}
+
+func TestADM06_WeakDigestsAgreeOnNothing(t *testing.T) {
+	weak := admission.DigestSet{"sha1": hexes("1", 20), "md5": hexes("2", 16)}
+	if agrees, differs := weak.Agree(weak); agrees || differs != "" {
+		t.Errorf("agrees %v, differs %q", agrees, differs)
+	}
+	if agrees, _ := (admission.DigestSet{"sha1": hexes("1", 20), "sha384": hexes("3", 48)}).Agree(admission.DigestSet{"sha1": hexes("2", 20), "sha384": hexes("3", 48)}); !agrees {
+		t.Error("a weak digest speaks against a strong one")
 	}
 }
 

@@ -248,6 +248,17 @@ func TestADM28_ARC07_Lint(t *testing.T) {
 	}
 }
 
+func TestADM28_PatternsThatAreGood(t *testing.T) {
+	for _, pattern := range []string{
+		`^https://github\.com/example/[^/]+/\.github/workflows/release\.ya?ml@refs/tags/v[0-9.]+$`,
+		`^(a|b)$`, `^(?i)https://github\.com/example/x$`, `(^a$)`, `^[a-z]{1,39}$`, `^a\.b$`, `^x/[A-Za-z0-9_.-]*$`,
+	} {
+		if problems := policy.Lint([]byte(withSigner("subjectPattern: '"+pattern+"'")), now); len(problems) > 0 {
+			t.Errorf("%s: %v", pattern, problems)
+		}
+	}
+}
+
 // What the linter finds it finds at once, in the order of the document.
 func TestADM28_LintReportsEverything(t *testing.T) {
 	text := strings.Replace(change(t, "impact: low", "impact: enormous"), "days: 30", "days: 0", 1) + "colour: blue\n"

@@ -69,6 +69,8 @@ type Config struct {
 	Ledger Ledger
 	// Views answers lists and look-ups by event id.
 	Views *query.Views
+	// Archive has the evidence; nil leaves its calls out.
+	Archive EvidenceArchive
 	// Token is the bearer token, never empty.
 	Token string
 	// LogDir is served under /log/, restricted to the names of tlog-tiles.
@@ -145,6 +147,9 @@ func New(cfg Config) *Server {
 		"GET /v1/receipts/{eventId}/tlog-proof": s.tlogProof,
 		"GET /v1/parked":                        s.parked,
 		"GET /v1/events":                        s.events,
+		"GET /v1/contracts":                     s.listContracts,
+		"GET /v1/dispositions":                  s.disposition,
+		"GET /v1/reviews":                       s.listReviews,
 		"GET /v1/trust":                         s.trust,
 		"GET /v1/keys":                          s.keys,
 		"POST /v1/keys":                         s.registerKey,
@@ -164,6 +169,10 @@ func New(cfg Config) *Server {
 	} {
 		s.handle(pattern, h)
 	}
+	if cfg.Archive != nil {
+		s.handle("GET /v1/archive/{digest}", s.archiveBody)
+		s.handle("POST /v1/rechecks", s.putRecheck)
+	}
 	if cfg.Metrics != nil {
 		s.handle("GET /metrics", func(w http.ResponseWriter, r *http.Request) error {
 			cfg.Metrics.ServeHTTP(w, r)
@@ -177,6 +186,8 @@ func New(cfg Config) *Server {
 // one each; lists and the event stream check their own. One that is not known
 // would be ignored, and with a misspelt wait the stage that was asked for.
 var parameters = map[string][]string{
+	"GET /v1/archive/{digest}":              {},
+	"POST /v1/rechecks":                     {"owner", "class", "kind", "days", "sensitive"},
 	"POST /v1/attempts":                     {"wait"},
 	"POST /v1/attempts/{attemptId}/events":  {"wait"},
 	"POST /v1/events:batch":                 {"wait"},

@@ -59,7 +59,7 @@ func (s *Server) listen() (err error) {
 	metrics := telemetry.New(l.gauges())
 	l.observeStage = metrics.Stage
 	handler := api.New(api.Config{
-		Ledger: l, Views: l.Views(), Token: s.Token, LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
+		Ledger: l, Views: l.Views(), Archive: l.Archive(), Token: s.Token, LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
 		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
 	rpc.Add(handler)

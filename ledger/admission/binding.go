@@ -76,6 +76,9 @@ type DeploymentBinding struct {
 	// ToolContract is the digest of the canonical lists of tools, resources and
 	// prompts.
 	ToolContract string `json:"toolContract"`
+	// Tools is the digest of the list of tools alone, which is all that a proxy in
+	// front of the server sees.
+	Tools string `json:"tools,omitempty"`
 	// TLSKey is the digest of the server certificate's public key
 	// (SubjectPublicKeyInfo, DER); empty without TLS.
 	TLSKey string `json:"tlsKey,omitempty"`
@@ -164,6 +167,7 @@ func (a *ArtifactBinding) validateMember() error {
 		return first(a.Bytes.Digests.validate("/bytes/digests"), checkOptionalText("/bytes/mediaType", a.Bytes.MediaType, 255))
 	case a.Deployment != nil:
 		return first(checkDigest("/deployment/toolContract", a.Deployment.ToolContract),
+			checkOptionalDigest("/deployment/tools", a.Deployment.Tools),
 			checkOptionalDigest("/deployment/tlsKey", a.Deployment.TLSKey),
 			checkOptionalDigest("/deployment/discovery", a.Deployment.Discovery))
 	case a.Release != nil:

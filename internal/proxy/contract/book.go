@@ -1,3 +1,6 @@
+// Package contract watches what a server says about its tools: it compares the
+// digest of each definition (package toolcontract) with the one recorded before,
+// and records what is new or changed.
 package contract
 
 import (
@@ -11,6 +14,7 @@ import (
 
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/proxy/state"
+	"counterfoil/internal/toolcontract"
 )
 
 // Reasons of contract events.
@@ -21,7 +25,7 @@ const (
 
 // known is what is remembered of a tool, listed or not.
 type known struct {
-	Digests
+	toolcontract.Digests
 	// InList is the definition in the last whole list, "" if it was not there.
 	InList string `json:"inList"`
 }
@@ -68,7 +72,7 @@ type Observation struct {
 	Peers   record.Peers
 	Server  string // name of the server without its version
 	TraceID string
-	Tools   []Tool
+	Tools   []toolcontract.Tool
 	Whole   bool // these are all tools
 	At      time.Time
 }
@@ -108,11 +112,11 @@ func (b *Book) Observe(o Observation) {
 // tool compares one tool; ok is true if there is something to record.
 func (b *Book) tool(o *Observation, name string, definitions [][]byte) (d record.Definition, ok bool) {
 	before, had := b.seen.Tools[name]
-	if !had && len(b.seen.Tools) >= MaxTools {
-		b.log.Warn("a tool is not watched: there are too many", "tool", name, "watched", MaxTools)
+	if !had && len(b.seen.Tools) >= toolcontract.MaxTools {
+		b.log.Warn("a tool is not watched: there are too many", "tool", name, "watched", toolcontract.MaxTools)
 		return d, false
 	}
-	digests, value := Digest(definitions...)
+	digests, value := toolcontract.Digest(definitions...)
 	if had && before.Digests == digests {
 		return d, false
 	}
@@ -144,7 +148,7 @@ func (b *Book) list(o *Observation, byName map[string][][]byte) (d record.Defini
 	for name, k := range b.seen.Tools {
 		set = set || k.InList != "" && definitions[name] == ""
 	}
-	digest, before := DigestList(definitions), b.seen.List
+	digest, before := toolcontract.DigestList(definitions), b.seen.List
 	if digest == before {
 		return d, false
 	}

@@ -4,6 +4,7 @@ import (
 	"counterfoil/internal/jsonrpc"
 	"counterfoil/internal/proxy/contract"
 	"counterfoil/internal/toolcall"
+	"counterfoil/internal/toolcontract"
 	"counterfoil/ledger/event"
 )
 
@@ -133,7 +134,7 @@ func (c *Conn) learnTools(p *Packet, cursor string, result []byte) {
 	if result == nil {
 		return
 	}
-	tools, err := contract.Tools(result)
+	tools, err := toolcontract.Tools(result)
 	if err != nil {
 		c.cfg.Log.Warn("a list of tools is not recorded", "error", err.Error())
 		return
@@ -161,12 +162,12 @@ func (c *Conn) Forwarded(packets ...*Packet) {
 // pages collects the pages of one list of tools.
 type pages struct {
 	next  string // cursor of the page that follows
-	tools []contract.Tool
+	tools []toolcontract.Tool
 	over  bool // more tools than are watched
 }
 
 // add takes a page. It returns the page alone, or all tools when it is the last.
-func (g *pages) add(cursor, next string, page []contract.Tool) (tools []contract.Tool, whole bool) {
+func (g *pages) add(cursor, next string, page []toolcontract.Tool) (tools []toolcontract.Tool, whole bool) {
 	switch {
 	case cursor == "":
 		*g = pages{next: next, tools: page}
@@ -175,7 +176,7 @@ func (g *pages) add(cursor, next string, page []contract.Tool) (tools []contract
 		return page, false
 	default:
 		g.next = next
-		if g.over = g.over || len(g.tools)+len(page) > contract.MaxTools; !g.over {
+		if g.over = g.over || len(g.tools)+len(page) > toolcontract.MaxTools; !g.over {
 			g.tools = append(g.tools, page...)
 		}
 	}

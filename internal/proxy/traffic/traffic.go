@@ -46,6 +46,7 @@ import (
 	"counterfoil/internal/proxy/contract"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/toolcall"
+	"counterfoil/internal/toolcontract"
 )
 
 // Bounds of one connection.
@@ -56,7 +57,7 @@ const (
 	// maxEnded bounds the calls that have an outcome and may still be answered.
 	maxEnded = 1 << 10
 	// maxModes bounds the tools whose annotations are kept.
-	maxModes = contract.MaxTools
+	maxModes = toolcontract.MaxTools
 )
 
 // Config is what connections have in common.

@@ -1,6 +1,7 @@
-// Package contract watches what a server says about its tools: it digests each
-// definition, compares it with the one recorded before, and records what is new
-// or changed.
+// Package toolcontract digests what an MCP server says about itself: its tools,
+// one by one and as a list, and with its resources and prompts as a whole. Whoever
+// watches a server, the proxy in front of it or an admission of it, computes the
+// same digests.
 //
 // # Digests
 //
@@ -17,7 +18,23 @@
 // cannot carry exactly has lp("counterfoil.tool-raw.v1") ‖ lp(the tool as it
 // passed) in its place. The tools of a list are sorted by the bytes of their names;
 // a name that stands in a list twice has all its definitions, in their order.
-package contract
+//
+// The surface of a server is everything that it shows to a client:
+//
+//	surface = SHA-256( lp("counterfoil.mcp-surface.v1") ‖ lp(tools) ‖ lp(resources)
+//	          ‖ lp(templates) ‖ lp(prompts) )
+//	items   = SHA-256( lp(label) ‖ lp(key) ‖ lp(item) … )
+//	item    = SHA-256( lp(label) ‖ lp(D) )
+//
+// where items are the resources, templates or prompts, each sorted by its key, and
+//
+//	          label                              key          members of D
+//	resource  counterfoil.mcp-resource.v1        uri          uri, name, description, mimeType
+//	template  counterfoil.mcp-template.v1        uriTemplate  uriTemplate, name, description, mimeType
+//	prompt    counterfoil.mcp-prompt.v1          name         name, description, arguments
+//
+// Items with equal keys and what has no canonical form are treated as with tools.
+package toolcontract
 
 import (
 	"crypto/sha256"
@@ -83,7 +100,7 @@ var defining = []string{"name", "description", "inputSchema", "outputSchema"}
 func Digest(definitions ...[]byte) (d Digests, value []byte) {
 	defined, presented := sha256.New(), sha256.New()
 	for _, raw := range definitions {
-		def, rest := split(raw)
+		def, rest := split(raw, defining)
 		value = append(value, digestPart(defined, "counterfoil.tool.v1", def, raw)...)
 		digestPart(presented, "counterfoil.tool-presentation.v1", rest, raw)
 	}
@@ -110,9 +127,9 @@ func DigestList(definitions map[string]string) string {
 	return text(h)
 }
 
-// split returns the canonical forms of what defines a tool and of the rest, nil
-// for what has none.
-func split(raw []byte) (def, rest []byte) {
+// split returns the canonical forms of the members that define an item and of the
+// rest, nil for what has none.
+func split(raw []byte, defining []string) (def, rest []byte) {
 	var d, r []byte
 	err := jsonrpc.Members(raw, func(name string, value []byte) error {
 		to := &r

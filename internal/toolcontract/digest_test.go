@@ -1,4 +1,4 @@
-package contract
+package toolcontract
 
 import (
 	"crypto/sha256"

@@ -24,8 +24,9 @@ import (
 // vault that is older than the log, restored or not, loses no erasure that the log
 // has.
 type custody struct {
-	change sync.Mutex // one change at a time
-	fault  func(step string) error
+	change  sync.Mutex // one change at a time
+	unknown bool       // guarded by change: the last one failed, and may be in the log
+	fault   func(step string) error
 
 	mu    sync.Mutex
 	holds []api.Hold // in force, oldest first
@@ -39,9 +40,38 @@ func (c *custody) step(name string) error {
 	return c.fault(name)
 }
 
+// beginChange takes the right to make a change; done gives it back. A change before it
+// that failed half way is finished first: it may be in the log.
+func (l *Ledger) beginChange(ctx context.Context) (done func(), err error) {
+	l.custody.change.Lock()
+	if !l.custody.unknown {
+		return l.custody.change.Unlock, nil
+	}
+	if err = l.settle(ctx); err != nil {
+		l.custody.unknown = true // confirm may have said otherwise of a part
+		l.custody.change.Unlock()
+		return nil, l.explain(fmt.Errorf("finish what an earlier call began: %w", err))
+	}
+	l.custody.unknown = false
+	return l.custody.change.Unlock, nil
+}
+
+// settle reads all notices again.
+func (l *Ledger) settle(ctx context.Context) error {
+	last, err := l.streamLast(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.index.WaitFor(ctx, last); err != nil {
+		return err
+	}
+	return l.openCustody(ctx)
+}
+
 // openCustody reads the notices that the stream has, and finishes them.
 func (l *Ledger) openCustody(ctx context.Context) error {
 	var retention []event.RetentionChange
+	var holds []api.Hold
 	for seq := uint64(1); ; {
 		m, err := l.stream.NextMatch(ctx, seq, event.NoticeFilter(l.id.Tenant))
 		if errors.Is(err, stream.ErrNotFound) {
@@ -62,10 +92,11 @@ func (l *Ledger) openCustody(ctx context.Context) error {
 		if row == nil || row.Seqs[0] != m.Seq {
 			continue // it is not the event that counts
 		}
-		if err := l.takeUp(ctx, rec.Event, m.Seq, &row.State, &retention); err != nil {
+		if err := l.takeUp(ctx, rec.Event, m.Seq, &row.State, &retention, &holds); err != nil {
 			return fmt.Errorf("notice at leaf %d: %w", m.Seq-1, err)
 		}
 	}
+	l.custody.set(holds)
 	for _, r := range lastOf(retention) {
 		if err := l.retain(ctx, r); err != nil {
 			return err
@@ -76,7 +107,7 @@ func (l *Ledger) openCustody(ctx context.Context) error {
 
 // takeUp makes one notice true. What it says is done even if it was done before:
 // the vault may be an older copy.
-func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lifecycle.State, retention *[]event.RetentionChange) error {
+func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lifecycle.State, retention *[]event.RetentionChange, holds *[]api.Hold) error {
 	x, isErasure := e.Erasure()
 	h, isHold := e.Hold()
 	r, isRetention := e.RetentionChange()
@@ -90,7 +121,7 @@ func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lif
 		}
 	case isHold:
 		if st.Summary().Reversal != event.StatusReversed {
-			l.custody.add(holdOf(e, h, seq))
+			*holds = append(*holds, holdOf(e, h, seq))
 		}
 	case isRetention:
 		*retention = append(*retention, r)
@@ -137,7 +168,9 @@ func privacyOf(state string) vault.Privacy {
 }
 
 // announce records a notice and waits until it is in the log.
+// The caller has the right to make a change.
 func (l *Ledger) announce(ctx context.Context, what string, statement []byte, record func(id string) (*intake.Result, error)) (*intake.Result, error) {
+	l.custody.unknown = true // until it is confirmed
 	sum := sha256.Sum256(statement)
 	res, err := record(fmt.Sprintf("%s:%s:%x", what, event.FormatTime(l.cfg.Now()), sum[:8]))
 	if err == nil {
@@ -158,6 +191,7 @@ func (l *Ledger) confirm(ctx context.Context, attemptID string) (uint64, error) 
 	if err != nil {
 		return 0, l.explain(fmt.Errorf("it is done, and the next start says so in the log: %w", err))
 	}
+	l.custody.unknown = false
 	return res.LeafIndex(), nil
 }
 

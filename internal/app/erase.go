@@ -32,8 +32,11 @@ func (l *Ledger) Erase(ctx context.Context, r api.EraseRequest) (*api.Erasure, e
 	if r.State != event.PrivacyPurged && r.State != event.PrivacyRedacted {
 		return nil, api.NewInvalid("/state", "use redacted or purged", "nothing leads to this state")
 	}
-	l.custody.change.Lock()
-	defer l.custody.change.Unlock()
+	done, err := l.beginChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	out := &api.Erasure{SchemaVersion: api.ErasureSchema, State: r.State, Notices: []api.Notice{}, Verdict: "incomplete", Kept: keptAfter(r.State), NotCovered: notCovered}
 	targets, err := l.targets(ctx, r, out)
 	if err != nil {

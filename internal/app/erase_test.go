@@ -230,6 +230,40 @@ func TestPRV01_AnErasureIsFinishedAfterACrashAtEveryStep(t *testing.T) {
 	}
 }
 
+// TestPRV01_TheNextChangeFinishesWhatFailed: also without a new start. What was
+// announced first is done first, whatever a hold says that came later.
+func TestPRV01_TheNextChangeFinishesWhatFailed(t *testing.T) {
+	for _, step := range []string{"announced", "destroyed"} {
+		l := newLedger(t)
+		a, b := l.kept("a", `{"n":1}`), l.kept("b", `{"n":2}`)
+		l.Ledger.DieAt(func(s string) error {
+			if s == step {
+				return errDied
+			}
+			return nil
+		})
+		if code, _ := l.do("POST", "/v1/erasures", encoded(t, obj{"attempts": []string{a}, "confirm": true})); code != http.StatusInternalServerError {
+			t.Fatal(code)
+		}
+		l.Ledger.DieAt(nil)
+		one := l.hold(obj{"attempt": b})
+		got := l.notices()
+		open := 0
+		for _, n := range got {
+			if n != "erasure.purged succeeded" && n != "hold succeeded" {
+				open++
+			}
+		}
+		if l.repeat("a", `{"n":1}`) != http.StatusGone || len(got) != 2 || open != 0 {
+			t.Errorf("died when %s: %v", step, got)
+		}
+		l.held(text(one, "holdId"), b)
+		if len(l.holds()) != 1 {
+			t.Errorf("holds %v", l.holds())
+		}
+	}
+}
+
 // TestPRV01_AnOlderVaultBringsNothingBack: the vault of before, beside the log of
 // after, has every erasure that the log has.
 func TestPRV01_AnOlderVaultBringsNothingBack(t *testing.T) {

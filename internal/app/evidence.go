@@ -23,8 +23,11 @@ func (l *Ledger) SetRetention(ctx context.Context, r api.RetentionRequest) (*api
 		return nil, err
 	}
 	change := event.RetentionChange(r)
-	l.custody.change.Lock()
-	defer l.custody.change.Unlock()
+	done, err := l.beginChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	// What would be refused is not announced.
 	if err := l.Archive().CheckRetention(change.Attempt, retentionOf(change)); err != nil {
 		return nil, explainArchive(err)
@@ -41,12 +44,12 @@ func (l *Ledger) SetRetention(ctx context.Context, r api.RetentionRequest) (*api
 		return nil, l.explain(err)
 	}
 	id := res.Rec.Event.AttemptID
-	done, err := l.confirm(ctx, id)
+	index, err := l.confirm(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return &api.Retention{SchemaVersion: api.RetentionSchema, Attempt: r.Attempt, Changed: n,
-		Notice: api.Notice{AttemptID: id, LeafIndex: res.LeafIndex(), DoneIndex: done}}, nil
+		Notice: api.Notice{AttemptID: id, LeafIndex: res.LeafIndex(), DoneIndex: index}}, nil
 }
 
 func retentionOf(r event.RetentionChange) archive.Retention {
@@ -99,23 +102,50 @@ func (l *Ledger) expire(ctx context.Context) {
 
 // ExpireEvidence ends the retention of evidence that is over at a time.
 func (l *Ledger) ExpireEvidence(ctx context.Context, now time.Time) (archive.Ended, error) {
-	l.custody.change.Lock() // a hold that was answered holds
-	defer l.custody.change.Unlock()
-	var failed error
-	done, err := l.Archive().Expire(ctx, now, func(owner string) bool {
+	done, err := l.beginChange(ctx) // a hold that was answered holds
+	if err != nil {
+		return archive.Ended{}, err
+	}
+	defer done()
+	held, failed := l.heldBy(ctx)
+	ended, err := l.Archive().Expire(ctx, now, held)
+	if ended.Expired > 0 {
+		l.log.Info("the retention of evidence ended", "references", ended.Expired, "held", ended.Held)
+	}
+	return ended, errors.Join(err, failed())
+}
+
+// CompactEvidence drops bodies of an admission and leaves a summary; see
+// [archive.Archive.Compact].
+func (l *Ledger) CompactEvidence(ctx context.Context, c archive.Compaction) (*archive.Summary, archive.Entry, error) {
+	done, err := l.beginChange(ctx)
+	if err != nil {
+		return nil, archive.Entry{}, err
+	}
+	defer done()
+	held, failed := l.heldBy(ctx)
+	s, e, err := l.Archive().Compact(ctx, c, held)
+	return s, e, errors.Join(err, failed())
+}
+
+// heldBy tells of owners whether a legal hold is on them. One that cannot be looked
+// up keeps what it has; failed says why. One that is not in the log has no holds.
+func (l *Ledger) heldBy(ctx context.Context) (held archive.Held, failed func() error) {
+	var trouble error
+	held = func(owner string) bool {
 		t, err := l.target(ctx, owner)
+		var known *api.Error
+		if errors.As(err, &known) && known.Code == api.CodeNotFound {
+			return false
+		}
 		if err != nil {
-			// An owner that cannot be looked up keeps what it has.
-			failed = fmt.Errorf("look for a legal hold on %s: %w", owner, err)
+			trouble = fmt.Errorf("look for a legal hold on %s: %w", owner, err)
 			return true
 		}
-		_, held := l.custody.holding(t)
-		return held
-	})
-	if done.Expired > 0 {
-		l.log.Info("the retention of evidence ended", "references", done.Expired, "held", done.Held)
+		_, on := l.custody.holding(t)
+		return on
 	}
-	return done, errors.Join(err, failed)
+	return held, func() error { return trouble }
 }
 
 // explainArchive words what the archive refuses.

@@ -26,8 +26,11 @@ func (l *Ledger) AddHold(ctx context.Context, h event.Hold) (*api.Hold, error) {
 	} else if err := checkSubject(*h.Subject); err != nil {
 		return nil, err
 	}
-	l.custody.change.Lock()
-	defer l.custody.change.Unlock()
+	done, err := l.beginChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	for _, have := range l.custody.inForce() {
 		if have.Attempt == h.Attempt && (h.Subject == nil || have.Subject != nil && *have.Subject == *h.Subject) {
 			return &have, nil // it is there
@@ -55,8 +58,11 @@ func (l *Ledger) ReleaseHold(ctx context.Context, holdID string) (*api.Hold, err
 	if err := l.admit(); err != nil {
 		return nil, err
 	}
-	l.custody.change.Lock()
-	defer l.custody.change.Unlock()
+	done, err := l.beginChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	none := api.NewNotFound("no such hold", "counterfoil hold list shows the holds")
 	if _, ok := event.ShardOfAttempt(holdID); !ok {
 		return nil, none
@@ -79,12 +85,10 @@ func (l *Ledger) ReleaseHold(ctx context.Context, holdID string) (*api.Hold, err
 		return &out, nil
 	}
 	i := slices.IndexFunc(events, func(r *intake.Result) bool { return r.Rec.Event.Lifecycle == event.Outcome })
-	if i < 0 { // its confirmation failed
-		if _, err := l.confirm(ctx, holdID); err != nil {
-			return nil, err
-		}
-		return nil, &api.Unavailable{Reason: "timeout", Message: "the hold had no outcome yet; it has now"}
+	if i < 0 {
+		return nil, fmt.Errorf("hold %s has no outcome", holdID) // beginChange gives it one
 	}
+	l.custody.unknown = true
 	res, err := l.intake.Released(ctx, holdID, events[i].Rec.Digest().EventID())
 	if err != nil {
 		return nil, l.explain(fmt.Errorf("release hold %s: %w", holdID, err))
@@ -94,6 +98,7 @@ func (l *Ledger) ReleaseHold(ctx context.Context, holdID string) (*api.Hold, err
 	}
 	// Only now: a release that is not in the log did not happen.
 	l.custody.remove(holdID)
+	l.custody.unknown = false
 	l.log.Info("a legal hold was released", "hold", holdID)
 	return &out, nil
 }
@@ -111,6 +116,12 @@ func (c *custody) add(h api.Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds = append(c.holds, h)
+}
+
+func (c *custody) set(holds []api.Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds = holds
 }
 
 func (c *custody) remove(holdID string) {

@@ -105,8 +105,6 @@ func TestEVI12_AHoldSurvivesACrash(t *testing.T) {
 	if code, _ := l.do("POST", "/v1/holds", encoded(t, obj{"attempt": a})); code != http.StatusInternalServerError {
 		t.Fatal(code)
 	}
-	l.Ledger.DieAt(nil)
-	l.held(text(l.holds()[0], "holdId"), a)
 	l.stop()
 	l = startLedger(t, dir)
 	l.held(text(l.holds()[0], "holdId"), a)

@@ -129,7 +129,13 @@ func statementSchema() schema {
 		"readback": readbackSchema(nil),
 		"review":   object(map[string]schema{"reviewer": identifierSchema(), "rubric": identifierSchema()}, "reviewer", "rubric"),
 		"gap":      object(map[string]schema{"from": natural(), "to": natural(), "count": natural()}),
-	}, "readback", "review", "gap")
+		"key": object(map[string]schema{"change": oneOf("registered", "retired", "revoked", "disabled"), "keyId": identifierSchema(),
+			"publicKey": base64Schema(), "index": natural()}, "publicKey"),
+		"erasure": object(map[string]schema{"state": oneOf("redacted", "purged"), "attempts": list(attemptIDSchema())}),
+		"hold":    object(map[string]schema{"attempt": attemptIDSchema(), "subject": subjectSchema()}, "attempt", "subject"),
+		"retention": object(map[string]schema{"attempt": attemptIDSchema(), "class": identifierSchema(),
+			"kind": oneOf("security_evidence", "discovery_telemetry"), "days": natural()}),
+	}, "readback", "review", "gap", "key", "erasure", "hold", "retention")
 	s["minProperties"] = 1
 	return s
 }

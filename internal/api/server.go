@@ -61,6 +61,7 @@ type Ledger interface {
 	Status(ctx context.Context) Status
 	KeyAdmin
 	Custodian
+	Admitter
 	BackupSource
 }
 
@@ -172,6 +173,8 @@ func New(cfg Config) *Server {
 	if cfg.Archive != nil {
 		s.handle("GET /v1/archive/{digest}", s.archiveBody)
 		s.handle("POST /v1/rechecks", s.putRecheck)
+		s.handle("POST /v1/archive", s.keepBody)
+		s.handle("POST /v1/admissions/{attemptId}/receipt", s.sealReceipt)
 	}
 	if cfg.Metrics != nil {
 		s.handle("GET /metrics", func(w http.ResponseWriter, r *http.Request) error {
@@ -186,27 +189,29 @@ func New(cfg Config) *Server {
 // one each; lists and the event stream check their own. One that is not known
 // would be ignored, and with a misspelt wait the stage that was asked for.
 var parameters = map[string][]string{
-	"GET /v1/archive/{digest}":              {},
-	"POST /v1/rechecks":                     {"owner", "class", "kind", "days", "sensitive"},
-	"POST /v1/attempts":                     {"wait"},
-	"POST /v1/attempts/{attemptId}/events":  {"wait"},
-	"POST /v1/events:batch":                 {"wait"},
-	"GET /v1/attempts/{attemptId}":          {},
-	"GET /v1/attempts/{attemptId}/bundle":   {},
-	"GET /v1/bundle":                        {"attempt"},
-	"GET /v1/receipts/{eventId}":            {},
-	"GET /v1/receipts/{eventId}/tlog-proof": {},
-	"GET /v1/status":                        {},
-	"GET /v1/keys":                          {},
-	"POST /v1/keys":                         {},
-	"POST /v1/keys/rotate":                  {},
-	"POST /v1/backup":                       {},
-	"POST /v1/erasures":                     {},
-	"GET /v1/holds":                         {},
-	"POST /v1/holds":                        {},
-	"POST /v1/holds/{holdId}/release":       {},
-	"POST /v1/retention":                    {},
-	"POST /v1/keys/{keyId}/status":          {},
+	"GET /v1/archive/{digest}":                {},
+	"POST /v1/rechecks":                       {"owner", "class", "kind", "days", "sensitive"},
+	"POST /v1/archive":                        {"owner", "role", "class", "kind", "days", "sensitive"},
+	"POST /v1/admissions/{attemptId}/receipt": {},
+	"POST /v1/attempts":                       {"wait"},
+	"POST /v1/attempts/{attemptId}/events":    {"wait"},
+	"POST /v1/events:batch":                   {"wait"},
+	"GET /v1/attempts/{attemptId}":            {},
+	"GET /v1/attempts/{attemptId}/bundle":     {},
+	"GET /v1/bundle":                          {"attempt"},
+	"GET /v1/receipts/{eventId}":              {},
+	"GET /v1/receipts/{eventId}/tlog-proof":   {},
+	"GET /v1/status":                          {},
+	"GET /v1/keys":                            {},
+	"POST /v1/keys":                           {},
+	"POST /v1/keys/rotate":                    {},
+	"POST /v1/backup":                         {},
+	"POST /v1/erasures":                       {},
+	"GET /v1/holds":                           {},
+	"POST /v1/holds":                          {},
+	"POST /v1/holds/{holdId}/release":         {},
+	"POST /v1/retention":                      {},
+	"POST /v1/keys/{keyId}/status":            {},
 }
 
 func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {

@@ -1,6 +1,10 @@
 package client
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"counterfoil/ledger/event"
+)
 
 // Begin is the body of POST /v1/attempts (EVI-06). The source's runtimeId and
 // invocationId together are its identity: the same pair with the same content
@@ -18,6 +22,8 @@ type Begin struct {
 	PrivateInputRaw []byte         `json:"privateInputRaw,omitempty"` // standard base64 on the wire
 	ExpectedEffect  jsontext.Value `json:"expectedEffect,omitzero"`
 	KeepBody        bool           `json:"keepBody,omitzero"`
+	// Contract is for subjects of kind contract only.
+	Contract *event.ContractTerms `json:"contract,omitempty"`
 }
 
 // Source names who acts, in the words of the one who reports it. Each member

@@ -16,7 +16,7 @@ func (b *Blob) Bind(s admission.Selection) *admission.ArtifactBinding {
 		Schema: admission.BindingSchema, Kind: admission.KindBytes,
 		PackageType: s.Package.RegistryType, Identifier: s.Package.Identifier, Version: s.Package.Version,
 		Transport: s.Package.Transport.Type,
-		Locator:   redact(b.Locator), RetrievedAt: event.FormatTime(b.At),
+		Locator:   Redact(b.Locator), RetrievedAt: event.FormatTime(b.At),
 		Bytes: &admission.BytesBinding{Digests: b.Digests, Size: b.Size, MediaType: media},
 	}
 }

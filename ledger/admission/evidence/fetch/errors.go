@@ -45,7 +45,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func located(err error, locator string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Locator == "" {
-		e.Locator = redact(locator)
+		e.Locator = Redact(locator)
 	}
 	return err
 }
@@ -86,11 +86,15 @@ func SourceState(err error) string {
 // Clip shortens a detail to what a record holds, at a rune, and takes out what a
 // terminal would act on.
 func Clip(s string) string {
-	s = strings.Map(func(r rune) rune {
+	s = printable(s)
+	return strings.ToValidUTF8(s[:min(len(s), admission.MaxDetailBytes)], "")
+}
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	return strings.ToValidUTF8(s[:min(len(s), admission.MaxDetailBytes)], "")
 }

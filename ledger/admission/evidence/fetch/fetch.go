@@ -22,6 +22,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"counterfoil/ledger/admission"
 )
 
 // Defaults of [Config].
@@ -125,6 +127,9 @@ func IsURL(locator string) bool {
 // or what ended ctx.
 func (f *Fetcher) Get(ctx context.Context, r Request) (*Blob, error) {
 	limit := cmp.Or(r.MaxBytes, f.cfg.MaxBytes)
+	if n := len(r.Locator); n > admission.MaxLocatorBytes {
+		return nil, &Error{Kind: Refused, Locator: Clip(Redact(r.Locator)), Detail: fmt.Sprintf("a locator of %d bytes, limit %d", n, admission.MaxLocatorBytes)}
+	}
 	blob := &Blob{Locator: r.Locator, Answered: r.Locator, spool: spool{dir: f.cfg.Scratch}}
 	inner, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
@@ -143,7 +148,7 @@ func (f *Fetcher) Get(ctx context.Context, r Request) (*Blob, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case inner.Err() != nil:
-		return nil, &Error{Kind: TimedOut, Locator: redact(r.Locator), Detail: "not read within " + f.cfg.Timeout.String(), Err: err}
+		return nil, &Error{Kind: TimedOut, Locator: Redact(r.Locator), Detail: "not read within " + f.cfg.Timeout.String(), Err: err}
 	}
 	return nil, err
 }
@@ -157,7 +162,7 @@ func (f *Fetcher) Bytes(ctx context.Context, r Request) ([]byte, *Blob, error) {
 	defer blob.Close()
 	b := make([]byte, blob.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(blob, 0, blob.Size), b); err != nil {
-		return nil, nil, &Error{Kind: Unavailable, Locator: redact(r.Locator), Detail: "cannot be read back", Err: err}
+		return nil, nil, &Error{Kind: Unavailable, Locator: Redact(r.Locator), Detail: "cannot be read back", Err: err}
 	}
 	return b, blob, nil
 }
@@ -166,7 +171,7 @@ func (f *Fetcher) Bytes(ctx context.Context, r Request) ([]byte, *Blob, error) {
 // writes to the file meanwhile.
 func (f *Fetcher) local(ctx context.Context, blob *Blob, limit int64) error {
 	fail := func(kind Kind, detail string, err error) error {
-		return &Error{Kind: kind, Locator: blob.Locator, Detail: detail, Err: err}
+		return &Error{Kind: kind, Locator: Redact(blob.Locator), Detail: detail, Err: err}
 	}
 	// A pipe would block in Open, so the kind is asked first.
 	info, err := os.Stat(blob.Locator)
@@ -193,14 +198,15 @@ func (f *Fetcher) local(ctx context.Context, blob *Blob, limit int64) error {
 	return nil
 }
 
-// redact removes from a URL what may be secret: user, query and fragment.
-func redact(locator string) string {
+// Redact makes a locator fit for records: it removes from a URL what may be
+// secret, user, query and fragment, and control characters from a file's name.
+func Redact(locator string) string {
 	if !IsURL(locator) {
-		return locator
+		return printable(locator)
 	}
 	u, err := url.Parse(locator)
 	if err != nil {
-		return locator[:strings.Index(locator, "://")] + "://(unreadable)"
+		return printable(locator[:strings.Index(locator, "://")]) + "://(unreadable)"
 	}
 	return clean(u)
 }

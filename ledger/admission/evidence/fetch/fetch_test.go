@@ -448,6 +448,8 @@ func TestADM21_WhatIsNoLawfulSourceIsRefused(t *testing.T) {
 		"https:///x":               {Refused, "no host"},
 		"https://exa mple.com/x":   {Refused, "cannot be read as a URL"},
 		secret:                     {Refused, "has a user in it"},
+		"a\x00\x1b[2J":             {Unavailable, "a  [2J: unavailable: not readable"},
+		strings.Repeat("a", 2049):  {Refused, "a locator of 2049 bytes"},
 	} {
 		b, err := f.Get(t.Context(), Request{Locator: locator})
 		wantKind(t, b, err, want.kind, want.says)

@@ -17,7 +17,7 @@ import (
 // again.
 func (f *Fetcher) remote(ctx context.Context, blob *Blob, r Request, limit int64) error {
 	refuse := func(detail string, err error) error {
-		return &Error{Kind: Refused, Locator: redact(r.Locator), Detail: detail, Err: err}
+		return &Error{Kind: Refused, Locator: Redact(r.Locator), Detail: detail, Err: err}
 	}
 	u, err := url.Parse(r.Locator)
 	switch {
@@ -40,9 +40,9 @@ func (f *Fetcher) remote(ctx context.Context, blob *Blob, r Request, limit int64
 		case ctx.Err() != nil || !errors.As(err, &p):
 			return located(err, r.Locator)
 		case p.after > longestPause:
-			return &Error{Kind: Throttled, Locator: redact(r.Locator), Detail: fmt.Sprintf("asks to come back in %s, we wait at most %s", p.after, longestPause), Err: p.err}
+			return &Error{Kind: Throttled, Locator: Redact(r.Locator), Detail: fmt.Sprintf("asks to come back in %s, we wait at most %s", p.after, longestPause), Err: p.err}
 		case attempt >= f.cfg.Attempts:
-			return &Error{Kind: p.kind, Locator: redact(r.Locator), Detail: fmt.Sprintf("asked %d times", attempt), Err: p.err}
+			return &Error{Kind: p.kind, Locator: Redact(r.Locator), Detail: fmt.Sprintf("asked %d times", attempt), Err: p.err}
 		}
 		if err := f.cfg.Pause(ctx, max(wait, p.after)); err != nil {
 			return err

@@ -98,6 +98,14 @@ var exclusives = []exclusive{
 		reason: "the one format in YAML is read strictly in one place",
 	},
 	{
+		what: "github.com/sigstore/...", by: []string{"ledger/admission/evidence/sigstore"}, tests: []string{"..."},
+		reason: "what others signed is judged in one place, with one version of the judge in the decision",
+	},
+	{
+		what: "github.com/google/go-containerregistry/...", by: []string{"ledger/admission/evidence/oci"},
+		reason: "one package speaks to container registries, within the bounds of fetch",
+	},
+	{
 		what: "internal/testkit/...", tests: []string{"..."},
 		reason: "tools of tests stay out of what is shipped",
 	},
@@ -126,6 +134,14 @@ var barriers = []barrier{
 	{
 		from: []string{"ledger/..."}, to: []string{"internal/api/...", "internal/cli/...", "internal/app/...", "cmd/..."},
 		reason: "surfaces and wiring stand on the ledger, not under it",
+	},
+	{
+		from: []string{"ledger/admission/..."}, to: []string{"ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "ledger/index", "ledger/vault", "ledger/keyring"},
+		reason: "evidence is read and judged without the ledger that keeps what came of it",
+	},
+	{
+		from: []string{"cmd/counterfoil-verify", "cmd/counterfoil-witness", "witness/...", "projections/..."}, to: []string{"ledger/admission/evidence/..."},
+		reason: "verifiers of supply chains are large; programs that must stay small and views that are rebuilt anywhere do without",
 	},
 	{
 		from: []string{"projections/..."}, to: []string{"ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "witness/..."},

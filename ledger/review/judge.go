@@ -51,6 +51,17 @@ func (e *NoVerifier) Error() string {
 	return fmt.Sprintf("no verifier reads evidence %s of type %q", e.Digest, e.MediaType)
 }
 
+// MissingTrust: a verifier of then, or a file that it believed, has none of its
+// name today. A file that somebody forgot to give is no failure of the evidence.
+type MissingTrust struct{ Verifier, Material string }
+
+func (e *MissingTrust) Error() string {
+	if e.Material == "" {
+		return fmt.Sprintf("verifier %s judged the evidence then and is not there today", e.Verifier)
+	}
+	return fmt.Sprintf("verifier %s believed a %s then and is given none today", e.Verifier, e.Material)
+}
+
 // Check says what a judge lacks (REV-01).
 func (j *Judge) Check() error {
 	switch {
@@ -69,8 +80,9 @@ func (j *Judge) Check() error {
 // Judge judges one contract: the receipt is loaded, its evidence verified again
 // and judged under today's policy, the contract's impact read, the live registry
 // looked at, and the rubric applied, in this order (REV-18). Nothing is recorded.
-// Errors: *[UnknownReceipt], *[NotAdmitted], *[NoVerifier], *rubric.Error, and
-// that of ctx or of a verifier that is broken; nothing was judged then.
+// Errors: *[UnknownReceipt], *[NotAdmitted], *[NoVerifier], *[MissingTrust],
+// *rubric.Error, and that of ctx or of a verifier that is broken; nothing was
+// judged then.
 func (j *Judge) Judge(ctx context.Context, c *Contract) (*Verdict, error) {
 	r := &Recheck{
 		Schema: RecheckSchema, Receipt: c.Terms.Receipt, Contract: c.Digest(), Policy: j.Policy.Ref(),
@@ -125,6 +137,9 @@ func pinned(c *Contract, l *loaded) *admission.Failure {
 // verify verifies the evidence again and judges it by today's policy. Nothing in
 // here parses evidence (REV-02).
 func (j *Judge) verify(ctx context.Context, l *loaded, r *Recheck) error {
+	if err := missingTrust(l, r.Verifiers); err != nil {
+		return err
+	}
 	var findings []admission.Finding
 	for _, f := range l.evidence {
 		i := slices.IndexFunc(j.Verifiers, func(v admission.Verifier) bool { return v.Handles(f.body) })
@@ -164,6 +179,26 @@ func (j *Judge) verify(ctx context.Context, l *loaded, r *Recheck) error {
 			r.Failed = append(r.Failed, FailedVerdict{v.Gate, v.ID, v.Codes})
 			for _, c := range v.Codes {
 				r.cause(string(c))
+			}
+		}
+	}
+	return nil
+}
+
+// missingTrust compares the verifiers that judged what was used with those of
+// today, by their names and the names of what they believe.
+func missingTrust(l *loaded, today []admission.VerifierInfo) error {
+	for _, then := range l.set.Decision.Verifiers {
+		if !slices.ContainsFunc(l.set.Evidence.Used, func(f admission.Finding) bool { return f.Verifier == then.ID }) {
+			continue
+		}
+		i := slices.IndexFunc(today, func(v admission.VerifierInfo) bool { return v.ID == then.ID })
+		if i < 0 {
+			return &MissingTrust{Verifier: then.ID}
+		}
+		for _, m := range then.Trust {
+			if !slices.ContainsFunc(today[i].Trust, func(t admission.TrustMaterial) bool { return t.Name == m.Name }) {
+				return &MissingTrust{then.ID, m.Name}
 			}
 		}
 	}

@@ -267,14 +267,36 @@ func TestREV20_ARC14_RealSigstoreWithAnotherTrustRoot(t *testing.T) {
 	}
 }
 
+// renamed is a verifier of a name that believes nothing of a name, or reads nothing.
+type renamed struct {
+	*reviewkit.Stamps
+	without, id string
+}
+
+func (v renamed) Info() admission.VerifierInfo {
+	i := v.Stamps.Info()
+	i.ID = v.id
+	i.Trust = slices.DeleteFunc(i.Trust, func(m admission.TrustMaterial) bool { return m.Name == v.without })
+	return i
+}
+
+func (v renamed) Handles(e admission.Evidence) bool { return v.without != "" && v.Stamps.Handles(e) }
+
 func TestREV02_EvidenceThatNobodyReadsIsNoFailure(t *testing.T) {
 	r := newRoom(t)
 	p := reviewkit.StampPolicy(t, "1", "")
 	a := reviewkit.Stamped(p, "s", "one-privileged", 1, stamps).Admit(t, r, r.owner())
 	c := r.contract("c", "privileged", a)
+	var missing *review.MissingTrust
+	if _, err := r.judge(p).Judge(t.Context(), &c); !errors.As(err, &missing) || missing.Verifier != "stamps" {
+		t.Errorf("no verifier at all: %v", err)
+	}
+	if _, err := r.judge(p, renamed{stamps, "keys", "stamps"}).Judge(t.Context(), &c); !errors.As(err, &missing) || missing.Material != "keys" {
+		t.Errorf("without its trust material: %v", err)
+	}
 	var none *review.NoVerifier
-	if _, err := r.judge(p).Judge(t.Context(), &c); !errors.As(err, &none) || none.Digest != a.Evidence[0] {
-		t.Errorf("%v", err)
+	if _, err := r.judge(p, renamed{stamps, "", "stamps"}).Judge(t.Context(), &c); !errors.As(err, &none) || none.Digest != a.Evidence[0] {
+		t.Errorf("of the same name, for other files: %v", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (l *Ledger) settle(ctx context.Context) error {
 
 // openCustody reads the notices that the stream has, and finishes them.
 func (l *Ledger) openCustody(ctx context.Context) error {
-	var retention []event.RetentionChange
+	var retention []retentionNotice
 	var holds []api.Hold
 	for seq := uint64(1); ; {
 		m, err := l.stream.NextMatch(ctx, seq, event.NoticeFilter(l.id.Tenant))
@@ -98,7 +98,7 @@ func (l *Ledger) openCustody(ctx context.Context) error {
 	}
 	l.custody.set(holds)
 	for _, r := range lastOf(retention) {
-		if err := l.retain(ctx, r); err != nil {
+		if _, err := l.retain(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (l *Ledger) openCustody(ctx context.Context) error {
 
 // takeUp makes one notice true. What it says is done even if it was done before:
 // the vault may be an older copy.
-func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lifecycle.State, retention *[]event.RetentionChange, holds *[]api.Hold) error {
+func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lifecycle.State, retention *[]retentionNotice, holds *[]api.Hold) error {
 	x, isErasure := e.Erasure()
 	h, isHold := e.Hold()
 	r, isRetention := e.RetentionChange()
@@ -124,7 +124,7 @@ func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lif
 			*holds = append(*holds, holdOf(e, h, seq))
 		}
 	case isRetention:
-		*retention = append(*retention, r)
+		*retention = append(*retention, retentionNotice{r, e.CapturedAt})
 	default:
 		return nil // of another kind, with its own way
 	}
@@ -132,7 +132,7 @@ func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lif
 		return nil
 	}
 	if isRetention {
-		if err := l.retain(ctx, r); err != nil {
+		if _, err := l.retain(ctx, retentionNotice{r, e.CapturedAt}); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/ledger/admission"
 	"counterfoil/ledger/archive"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
@@ -29,7 +30,7 @@ func (l *Ledger) SetRetention(ctx context.Context, r api.RetentionRequest) (*api
 	}
 	defer done()
 	// What would be refused is not announced.
-	if err := l.Archive().CheckRetention(change.Attempt, retentionOf(change)); err != nil {
+	if err := l.Archive().CheckRetention(change.Attempt, retentionOf(change), l.cfg.Now()); err != nil {
 		return nil, explainArchive(err)
 	}
 	res, err := l.announce(ctx, "retention", change.Value(), func(id string) (*intake.Result, error) { return l.intake.RetentionNotice(ctx, id, change) })
@@ -39,7 +40,7 @@ func (l *Ledger) SetRetention(ctx context.Context, r api.RetentionRequest) (*api
 	if err := l.custody.step("retention announced"); err != nil {
 		return nil, err
 	}
-	n, err := l.Archive().SetRetention(ctx, change.Attempt, retentionOf(change))
+	n, err := l.retain(ctx, retentionNotice{change, res.Rec.Event.CapturedAt})
 	if err != nil {
 		return nil, l.explain(err)
 	}
@@ -56,18 +57,32 @@ func retentionOf(r event.RetentionChange) archive.Retention {
 	return archive.Retention{Class: r.Class, Kind: r.Kind, Days: int(r.Days)}
 }
 
-// retain does what a change of retention says. Evidence that is gone needs none.
-func (l *Ledger) retain(ctx context.Context, r event.RetentionChange) error {
-	_, err := l.Archive().SetRetention(ctx, r.Attempt, retentionOf(r))
-	if errors.Is(err, vault.ErrErased) || errors.Is(err, vault.ErrRedacted) || errors.Is(err, vault.ErrNotFound) {
-		return nil
+// retentionNotice is a change of retention with the time of its notice.
+type retentionNotice struct {
+	event.RetentionChange
+	capturedAt string
+}
+
+// retain does what a change of retention says. Evidence that is gone needs none, and
+// a change that the archive does not take any more, because other evidence came, is
+// told and left.
+func (l *Ledger) retain(ctx context.Context, r retentionNotice) (changed int, err error) {
+	at, _ := event.ParseTime(r.capturedAt) // it was validated
+	changed, err = l.Archive().SetRetention(ctx, r.Attempt, retentionOf(r.RetentionChange), at)
+	var f *archive.Failure
+	switch {
+	case errors.Is(err, vault.ErrErased), errors.Is(err, vault.ErrRedacted), errors.Is(err, vault.ErrNotFound):
+		return 0, nil
+	case errors.As(err, &f) && f.Code == admission.ArchiveRetentionDenied:
+		l.log.Warn("a change of retention in the log does not fit the evidence that is kept now", "attempt", r.Attempt, "error", err)
+		return 0, nil
 	}
-	return err
+	return changed, err
 }
 
 // lastOf keeps the newest change of each attempt.
-func lastOf(all []event.RetentionChange) map[string]event.RetentionChange {
-	out := map[string]event.RetentionChange{}
+func lastOf(all []retentionNotice) map[string]retentionNotice {
+	out := map[string]retentionNotice{}
 	for _, r := range all {
 		out[r.Attempt] = r
 	}

@@ -233,4 +233,13 @@ func TestARC16_AChangeOfRetentionIsAnEvent(t *testing.T) {
 			t.Errorf("%s: %s", id, n)
 		}
 	}
+	// What is stored after a change has the class that it was stored under, also
+	// after a further start.
+	later := l.store(a, "artifact", "later", time.Now().Add(time.Hour))
+	l.stop()
+	l = startLedger(t, dir)
+	list, err := l.Ledger.Archive().List(t.Context(), a)
+	if err != nil || len(list) != 2 || list[0].Digest != later || list[0].Class != year.Class || list[1].Class != "evidence-3y" {
+		t.Errorf("%+v, %v", list, err)
+	}
 }

@@ -262,17 +262,20 @@ func TestARC15_TheLaterEndCounts(t *testing.T) {
 		return list[0].KeptUntil
 	}
 	put(t, a, item(0, "evidence"), []byte("x"))
+	if n, err := a.SetRetention(t.Context(), attempt(0), archive.Retention{Class: "y", Kind: year.Kind, Days: 1}, at.Add(-time.Millisecond)); n != 0 || err != nil {
+		t.Errorf("a change from before it was stored: %d, %v", n, err)
+	}
 	short := item(0, "evidence")
 	short.Retention = archive.Retention{Class: "short", Kind: year.Kind, Days: 1}
 	put(t, a, short, []byte("x"))
 	if !until().Equal(at.Add(365 * 24 * time.Hour)) {
 		t.Errorf("stored again for less: until %s", until())
 	}
-	n, err := a.SetRetention(t.Context(), attempt(0), short.Retention)
+	n, err := a.SetRetention(t.Context(), attempt(0), short.Retention, at)
 	if err != nil || n != 1 || !until().Equal(at.Add(24*time.Hour)) {
 		t.Errorf("%d changed, %v, until %s", n, err, until())
 	}
-	_, err = a.SetRetention(t.Context(), attempt(0), archive.Retention{Class: "t", Kind: event.RetentionTelemetry, Days: 9})
+	_, err = a.SetRetention(t.Context(), attempt(0), archive.Retention{Class: "t", Kind: event.RetentionTelemetry, Days: 9}, at)
 	if codeOf(t, err) != admission.ArchiveRetentionDenied {
 		t.Error("security evidence became telemetry")
 	}

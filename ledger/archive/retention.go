@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"counterfoil/ledger/admission"
@@ -77,13 +78,13 @@ func (a *Archive) Expire(ctx context.Context, now time.Time, held Held) (done En
 }
 
 // CheckRetention says whether [Archive.SetRetention] would be refused.
-func (a *Archive) CheckRetention(owner string, to Retention) error {
-	_, err := a.changeable("change the retention of "+clip(owner), owner, to)
+func (a *Archive) CheckRetention(owner string, to Retention, at time.Time) error {
+	_, err := a.changeable("change the retention of "+clip(owner), owner, to, at)
 	return err
 }
 
 // changeable reads the references that a change of retention is about.
-func (a *Archive) changeable(doing, owner string, to Retention) ([]vault.Ref, error) {
+func (a *Archive) changeable(doing, owner string, to Retention, at time.Time) ([]vault.Ref, error) {
 	if err := to.check(false); err != nil {
 		return nil, refused(doing, err)
 	}
@@ -91,6 +92,7 @@ func (a *Archive) changeable(doing, owner string, to Retention) ([]vault.Ref, er
 	if err != nil {
 		return nil, fail(doing, err)
 	}
+	refs = slices.DeleteFunc(refs, func(r vault.Ref) bool { return r.Stored > at.UnixMilli() })
 	for _, r := range refs {
 		if r.Kind == event.RetentionEvidence && to.Kind == event.RetentionTelemetry {
 			return nil, refused(doing, &codeError{admission.ArchiveRetentionDenied, r.Role + " is security evidence and cannot become telemetry"})
@@ -99,13 +101,15 @@ func (a *Archive) changeable(doing, owner string, to Retention) ([]vault.Ref, er
 	return refs, nil
 }
 
-// SetRetention puts everything that an owner refers to under another class, counted
-// from when each piece was stored, and returns how many references changed. What
-// is security evidence stays so: it cannot become telemetry (ARC-07). The caller
-// records it as an event first (ARC-16). It is durable when it returns.
-func (a *Archive) SetRetention(_ context.Context, owner string, to Retention) (changed int, err error) {
+// SetRetention puts everything that an owner refers to and that was stored up to
+// at, the time of the change, under another class, counted from when each piece was
+// stored. It returns how many references changed; to make the same change again
+// changes none. What is security evidence stays so: it cannot become telemetry
+// (ARC-07). The caller records it as an event first (ARC-16). It is durable when
+// it returns.
+func (a *Archive) SetRetention(_ context.Context, owner string, to Retention, at time.Time) (changed int, err error) {
 	doing := "change the retention of " + clip(owner)
-	refs, err := a.changeable(doing, owner, to)
+	refs, err := a.changeable(doing, owner, to, at)
 	if err != nil {
 		return 0, err
 	}

@@ -53,6 +53,9 @@ func (in *Intake) Append(ctx context.Context, a *Append) (*Result, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := a.checkReasons(begin.Subject.Kind == event.Admission); err != nil {
+			return nil, nil, err
+		}
 		if captured == "" {
 			captured = event.FormatTime(in.cfg.Now())
 		}

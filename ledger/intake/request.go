@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"counterfoil/ledger/admission"
 	"counterfoil/ledger/canon"
 	"counterfoil/ledger/event"
 )
@@ -228,10 +229,8 @@ func (a *Append) prepare() error {
 	if a.Run != nil && a.Lifecycle != event.Review {
 		return refuse("/run", "leave it out, or append a review", "only a review is made by a run")
 	}
-	for i, c := range a.ReasonCodes {
-		if _, ok := event.ReasonCodeMeaning(c); !ok {
-			return refuse(fmt.Sprintf("/reasonCodes/%d", i), "see docs/spec/registries.md", "%q is not a registered reason code", c)
-		}
+	if err := a.checkReasons(true); err != nil {
+		return err
 	}
 	var err error
 	if a.raw, err = privateValue("/privateResult", &a.PrivateResult, a.PrivateRaw); err != nil {
@@ -244,6 +243,22 @@ func (a *Append) prepare() error {
 	}
 	a.canonical, err = canonicalRequest(a)
 	return err
+}
+
+// checkReasons checks the reason codes. Those of an admission are for events of
+// subject kind admission only, which is known when the attempt has been read.
+func (a *Append) checkReasons(admissions bool) error {
+	for i, c := range a.ReasonCodes {
+		if _, ok := event.ReasonCodeMeaning(c); ok {
+			continue
+		}
+		if _, ok := admission.Code(c).Info(); ok && admissions {
+			continue
+		}
+		return refuse(fmt.Sprintf("/reasonCodes/%d", i), "see docs/spec/registries.md; those of docs/spec/admission.md are for attempts of kind admission",
+			"%q is not a registered reason code", c)
+	}
+	return nil
 }
 
 func (a *Append) checkStatus() error {

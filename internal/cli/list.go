@@ -143,7 +143,7 @@ func (c *cli) showAttempts(page *client.Attempts) error {
 		if a.LastIndex > a.FirstIndex {
 			leaves += "…" + utoa(a.LastIndex)
 		}
-		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), c.age(a), a.Tool, a.AgentID, a.OccurredAt, leaves})
+		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), c.age(a), about(a), a.AgentID, a.OccurredAt, leaves})
 	}
 	return c.showPage(rows, "attempt", page.TreeSize, page.NextPageToken)
 }
@@ -189,4 +189,12 @@ func (c *cli) showPage(rows [][]string, what string, treeSize uint64, next strin
 		c.say("hint: there are more: --page-token %s", plain(next))
 	}
 	return nil
+}
+
+// about is the tool of an attempt, and what it is about if that is more.
+func about(a *client.AttemptSummary) string {
+	if a.Subject.ID == "" || a.Subject.ID == a.Tool {
+		return a.Tool
+	}
+	return a.Tool + " " + a.Subject.ID
 }

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,10 @@ import (
 	"testing"
 
 	"counterfoil/internal/backup"
+	"counterfoil/ledger/commit"
+	"counterfoil/ledger/event"
 	"counterfoil/ledger/lifecycle"
+	"counterfoil/ledger/receipt"
 )
 
 // kept begins an attempt whose input is kept in the vault.
@@ -353,5 +357,43 @@ func TestPRV03_ASubjectIsErased(t *testing.T) {
 	}
 	if out := l.want(http.StatusOK, "POST", "/v1/erasures", encoded(t, obj{"subject": subject, "confirm": true})); out["affected"] != 0.0 || out["already"] != float64(many) {
 		t.Errorf("again: %v", out)
+	}
+}
+
+// TestPRV10_ADisclosureOfARealLedger: the opening that begin gave out opens, and
+// the erasure's own events make a value unavailable that nobody shows.
+func TestPRV10_ADisclosureOfARealLedger(t *testing.T) {
+	l := newLedger(t)
+	began := l.want(http.StatusCreated, "POST", "/v1/attempts", beginBody("a", `{"secret":1}`))
+	other := l.kept("b", "1")
+	l.erase("purged", text(began, "attemptId"))
+	l.erase("purged", other)
+	l.settled("/v1/receipts")
+	var logged []receipt.Logged
+	for _, e := range l.events("") {
+		rec, err := event.ParseRecord(e.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logged = append(logged, receipt.Logged{Index: uint64(len(logged)), Event: rec.Event})
+	}
+	o := began["openings"].([]any)[0]
+	salt, err := base64.StdEncoding.DecodeString(text(o, "salt"))
+	if err != nil || len(salt) != commit.Size {
+		t.Fatalf("salt %q, %v", text(o, "salt"), err)
+	}
+	opening := &commit.Opening{Name: text(o, "name"), Encoding: commit.JCS, Salt: commit.Salt(salt), Value: []byte(`{"secret":1}`)}
+	for what, tc := range map[string]struct {
+		opening *commit.Opening
+		erasure []receipt.Logged
+		want    receipt.Disclosure
+	}{
+		"nothing": {want: receipt.DisclosureMissing}, "the opening": {opening: opening, want: receipt.DisclosureOpened},
+		"its erasure": {erasure: logged[2:4], want: receipt.DisclosureErased}, "that of another": {erasure: logged[4:6], want: receipt.DisclosureMismatch},
+		"announced alone": {erasure: logged[2:3], want: receipt.DisclosureMismatch},
+	} {
+		if got, detail := receipt.Disclose(logged[0], "input", tc.opening, tc.erasure); got != tc.want {
+			t.Errorf("%s: %s (%s), want %s", what, got, detail, tc.want)
+		}
 	}
 }

@@ -53,8 +53,8 @@
 //
 // # Bounds
 //
-// Bodies up to 16 MiB, objects as their caller bounds them, attempt ids up to 128 bytes, slots up to 1 KiB, names up
-// to 128 bytes. Memory, mostly the buffers in which Badger builds tables, which
+// Bodies up to 16 MiB, objects as their caller bounds them, attempt ids up to 128
+// bytes, slots up to 1 KiB, names up to 128 bytes. Memory, mostly the buffers in which Badger builds tables, which
 // it gives back after seconds of rest: about 200 MiB at 2,000 attempts a second
 // with bodies of 1 KiB, up to 500 MiB while tens of MiB a second come in, and
 // about 200 bytes a cached key. Disk: about 120 bytes an attempt; a body takes

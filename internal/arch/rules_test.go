@@ -16,6 +16,7 @@ var pure = []string{
 	"ledger/lifecycle",
 	"ledger/receipt",
 	"ledger/review/rubric",
+	"ledger/toolresult",
 	"ledger/trust",
 	"witness/rule",
 }

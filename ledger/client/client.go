@@ -95,7 +95,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.Retries = defaultRetries
 	}
 	if cfg.Pause == nil {
-		cfg.Pause = pause
+		cfg.Pause = Pause
 	}
 	if cfg.Idle == 0 {
 		cfg.Idle = 45 * time.Second
@@ -123,7 +123,8 @@ func (c *Client) Server() string { return c.base.String() }
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits in real time; it returns early with the error of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -284,4 +285,29 @@ func BenchmarkOfflineAdmission(b *testing.B) {
 			b.Fatal(j.ReasonCodes)
 		}
 	}
+}
+
+// Verifiers are shared by all admissions and reviews of a process.
+func TestVerifiersAreSafeForConcurrentUse(t *testing.T) {
+	all := verifiers(t, "npm-seed")
+	a := evidencekit.Bytes("sigstore", "2.0.0", evidencekit.File(t, "sigstore-2.0.0.tgz"))
+	files := []admission.Evidence{
+		{Locator: "1", Body: evidencekit.File(t, "sigstore-2.0.0.provenance.json")},
+		{Locator: "2", Body: evidencekit.File(t, "dsse.sigstore.json")},
+		{Locator: "3", Body: evidencekit.File(t, "hello-1.0.0.signed.mcpb")[416:]},
+	}
+	want, err := evidence.Judge(t.Context(), all, files, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			got, err := evidence.Judge(t.Context(), all, files, a)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%v %s", err, diff)
+			}
+		})
+	}
+	group.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,9 +38,11 @@ var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 // reg is a real registry behind TLS, under the name example.com.
 type reg struct {
 	transport http.RoundTripper
-	asked     []string
 	// before is called before an answer; true means that it answered.
 	before func(w http.ResponseWriter, r *http.Request) bool
+
+	mu    sync.Mutex
+	asked []string
 }
 
 func newRegistry(t *testing.T) *reg {
@@ -47,7 +50,9 @@ func newRegistry(t *testing.T) *reg {
 	r := &reg{}
 	inner := registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
 		r.asked = append(r.asked, q.Method+" "+q.URL.Path)
+		r.mu.Unlock()
 		if r.before != nil && r.before(w, q) {
 			return
 		}

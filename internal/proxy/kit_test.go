@@ -325,8 +325,10 @@ type refusal struct {
 	Error struct {
 		Code int
 		Data struct {
-			Code, Reason string
-			Dispatched   *bool
+			Code, Reason                     string
+			Dispatched                       *bool
+			Label, Status, Outcome, Recovery string
+			RetryAfterSeconds                int
 		}
 	}
 }
@@ -336,6 +338,9 @@ func refused(t testing.TB, line string) refusal {
 	var r refusal
 	if err := json.Unmarshal([]byte(line), &r); err != nil || r.Error.Code != -32090 || r.Error.Data.Dispatched == nil || *r.Error.Data.Dispatched {
 		t.Fatalf("not a refusal: %s, %v", line, err)
+	}
+	if d := r.Error.Data; d.Label != "trusted_control" || d.Status != "failed" || d.Outcome != "not_started" || d.Recovery != "retry_after" || d.RetryAfterSeconds < 1 {
+		t.Fatalf("a refusal does not say what may be done: %s", line)
 	}
 	return r
 }

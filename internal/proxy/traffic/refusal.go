@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/client"
+	"counterfoil/ledger/event"
+	"counterfoil/ledger/toolresult"
 )
 
 // RefusalCode is the JSON-RPC error code of a call that did not leave.
@@ -33,11 +35,27 @@ type refusalError struct {
 	Data    refusalData `json:"data"`
 }
 
+// refusalData tells a client what to do next, in the words of a tool result
+// (docs/spec/tool-result.md). Nothing of it comes from the call, and no id of the
+// evidence is in it.
 type refusalData struct {
-	Code       string `json:"code"`
-	Reason     string `json:"reason"`
-	Dispatched bool   `json:"dispatched"` // always false
-	Hint       string `json:"hint"`
+	Code              string              `json:"code"`
+	Reason            string              `json:"reason"`
+	Dispatched        bool                `json:"dispatched"` // always false
+	Hint              string              `json:"hint"`
+	Label             string              `json:"label"`
+	Status            toolresult.Status   `json:"status"`
+	Outcome           toolresult.Outcome  `json:"outcome"`
+	Recovery          toolresult.Recovery `json:"recovery"`
+	RetryAfterSeconds int                 `json:"retryAfterSeconds"`
+}
+
+// neverLeft is what every refusal says of its call.
+func neverLeft(code, reason string) refusalData {
+	c := toolresult.TimeoutBeforeExecute
+	return refusalData{Code: code, Reason: reason, Hint: "nothing was done; the same call can be made again",
+		Label: toolresult.TrustedControl, Status: toolresult.Failed, Outcome: toolresult.NotStarted,
+		Recovery: c.Recovery(), RetryAfterSeconds: c.RetryAfterSeconds()}
 }
 
 var messages = map[string]string{
@@ -70,8 +88,7 @@ func (p *Packet) refuse(code, reason string) {
 
 // answer repeats the id as it was spelled: a client compares what it sent.
 func answer(id []byte, code, reason string) []byte {
-	r := refusal{JSONRPC: "2.0", ID: id, Error: refusalError{Code: RefusalCode, Message: messages[code],
-		Data: refusalData{Code: code, Reason: reason, Hint: "nothing was done; the same call can be made again"}}}
+	r := refusal{JSONRPC: "2.0", ID: id, Error: refusalError{Code: RefusalCode, Message: messages[code], Data: neverLeft(code, reason)}}
 	b, err := json.Marshal(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 	if err != nil { // an id that is no scalar, with more than JSON can spell
 		r.ID = jsontext.Value("null")
@@ -80,14 +97,16 @@ func answer(id []byte, code, reason string) []byte {
 	return b
 }
 
-// reasonOf words why there is no evidence, without addresses.
+// reasonOf words why there is no evidence, without addresses. It is labelled as
+// control, so of what answers in the ledger's place only codes get into it, and no
+// text.
 func reasonOf(err error) string {
 	var e *client.Error
 	var gone *client.Unreachable
 	switch {
-	case errors.As(err, &e) && e.Reason != "":
+	case errors.As(err, &e) && event.ValidReasonCode(e.Code) && event.ValidReasonCode(e.Reason):
 		return fmt.Sprintf("the ledger says %s (%s)", e.Code, e.Reason)
-	case errors.As(err, &e) && e.Code != "":
+	case errors.As(err, &e) && event.ValidReasonCode(e.Code):
 		return "the ledger says " + e.Code
 	case errors.As(err, &e):
 		return fmt.Sprintf("the ledger answers with HTTP status %d", e.Status)

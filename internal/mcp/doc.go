@@ -13,6 +13,7 @@
 //	tools.go      the six tools and how a call is answered
 //	record.go     receipt_begin, receipt_append
 //	read.go       receipt_get, receipt_search, bundle_export
+//	result.go     what an attempt says of its call
 //	verify.go     receipt_verify
 //	schema*.go    the exact schemas of arguments and answers
 //	resources.go  receipts and attempts as resources

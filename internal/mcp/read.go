@@ -13,6 +13,7 @@ import (
 
 	"counterfoil/internal/api"
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/toolresult"
 )
 
 // Bounds of pages (MCP-01) and of attempts that are named at once.
@@ -23,11 +24,13 @@ const (
 	maxAttempts = 256
 )
 
-// gotten is the answer to receipt_get: one of the two.
+// gotten is the answer to receipt_get: one of the two. An attempt of a call has
+// its result beside it.
 type gotten struct {
-	Attempt *api.Attempt `json:"attempt,omitempty"`
-	Receipt *api.Receipt `json:"receipt,omitempty"`
-	Claims  []claim      `json:"claimBoundaries"`
+	Attempt *api.Attempt            `json:"attempt,omitempty"`
+	Receipt *api.Receipt            `json:"receipt,omitempty"`
+	Result  *toolresult.ModelResult `json:"result,omitempty"`
+	Claims  []claim                 `json:"claimBoundaries"`
 }
 
 func (s *Server) get(ctx context.Context, _ *sdk.CallToolRequest, args []byte) (any, error) {
@@ -60,7 +63,7 @@ func (s *Server) attempt(ctx context.Context, id string) (*gotten, error) {
 	for i, rc := range at.Receipts {
 		out.Receipts[i] = shown(rc)
 	}
-	return &gotten{Attempt: &out, Claims: claims(at.Receipts...)}, nil
+	return &gotten{Attempt: &out, Result: resultOf(&out), Claims: claims(at.Receipts...)}, nil
 }
 
 func (s *Server) receipt(ctx context.Context, id string) (*gotten, error) {

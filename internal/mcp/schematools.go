@@ -78,7 +78,8 @@ var recordOut = answerOr(map[string]schema{
 
 var getIn = object(map[string]schema{"attemptId": attemptIDSchema(), "eventId": eventIDSchema()}, "attemptId", "eventId")
 
-var getOut = answerOr(map[string]schema{"attempt": attemptSchema(), "receipt": receiptSchema(), "claimBoundaries": claimsSchema()}, "attempt", "receipt")
+var getOut = answerOr(map[string]schema{"attempt": attemptSchema(), "receipt": receiptSchema(), "result": resultSchema(), "claimBoundaries": claimsSchema()},
+	"attempt", "receipt", "result")
 
 var searchIn = object(map[string]schema{
 	"state": said(oneOf("open", "succeeded", "failed", "not_started", "unknown", "confirmed_committed", "confirmed_absent", "contradicted", "reversed"),

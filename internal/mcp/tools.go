@@ -38,7 +38,7 @@ func (s *Server) tools() []tool {
 			description: "Add an outcome, reversal, reconciliation or review to an attempt. The same sourceEventId with the same content gives the same receipt. " +
 				"A reconciliation carries a readback, what an authoritative source shows now, and no status: the ledger derives it. Nothing says that an action is safe to repeat."},
 		{name: "receipt_get", title: "Show an attempt or a receipt", readOnly: true, in: getIn, out: getOut, run: s.get,
-			description: "Show one attempt (att_…) with its receipts and state, or the receipt of one event (evt_…) with its inclusion proof and checkpoint."},
+			description: "Show one attempt (att_…) with its receipts, its state and what that says of the call, or the receipt of one event (evt_…) with its inclusion proof and checkpoint."},
 		{name: "receipt_search", title: "Search receipts or attempts", readOnly: true, in: searchIn, out: searchOut, run: s.search,
 			description: "List receipts by tool, agent, runtime, status, lifecycle, kind and time; or, with state (such as open or unknown), attempts in that state. Pages go on with pageToken."},
 		{name: "bundle_export", title: "Export evidence for offline verification", readOnly: true, in: bundleIn, out: bundleOut, run: s.bundle,

@@ -160,5 +160,9 @@ func (r *run) setContract(ctx context.Context, res *Result) (*Contract, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set contract %q: %w", name, err)
 	}
+	if _, err := r.cfg.Ledger.Append(ctx, &client.Append{AttemptID: a.Value.AttemptID, Lifecycle: string(event.Outcome), SourceEventID: "set",
+		OccurredAt: r.now(), Status: event.StatusSucceeded, Refs: map[string]string{event.RefAdmission: res.EventID}}, client.Accepted); err != nil {
+		return nil, fmt.Errorf("contract %q is set, but its outcome is not recorded: %w", name, err)
+	}
 	return &Contract{Name: name, Digest: terms.Digest(name).String(), EventID: a.Value.EventID, AttemptID: a.Value.AttemptID}, nil
 }

@@ -17,9 +17,6 @@ import (
 	"counterfoil/ledger/admission/evidence/sigstore"
 )
 
-// NPMRegistry is asked for npm packages whose entries name no registry.
-const NPMRegistry = "https://registry.npmjs.org"
-
 // Material is what the shipped verifiers believe, and where the shipped resolvers
 // look. Every file is optional; without a trusted root no keyless signature
 // verifies.
@@ -28,7 +25,7 @@ type Material struct {
 	NPMKeys     *sigstore.File   // the key file of an npm registry
 	Keys        []*sigstore.File // public keys in PEM
 	MCPBRoots   *sigstore.File   // certificates in PEM
-	// NPMRegistry is asked in place of [NPMRegistry], such as a mirror.
+	// NPMRegistry is asked in place of npm.DefaultRegistry, such as a mirror.
 	NPMRegistry string
 	// Transport makes requests; nil refuses every URL.
 	Transport http.RoundTripper
@@ -48,10 +45,10 @@ func NewStack(m Material) (*Stack, error) {
 }
 
 func (s *Stack) resolvers(m Material) error {
-	npmConfig := npm.Config{Fetch: s.Fetch, Registry: NPMRegistry}
+	npmConfig := npm.Config{Fetch: s.Fetch, Registry: npm.DefaultRegistry}
 	if m.NPMRegistry != "" {
 		at := strings.TrimSuffix(m.NPMRegistry, "/")
-		npmConfig.Registry, npmConfig.Mirrors, npmConfig.SameHost = at, map[string]string{NPMRegistry: at}, true
+		npmConfig.Registry, npmConfig.Mirrors, npmConfig.SameHost = at, map[string]string{npm.DefaultRegistry: at}, true
 	}
 	n, err1 := npm.NewResolver(npmConfig)
 	o, err2 := oci.NewResolver(oci.Config{Fetch: s.Fetch})

@@ -85,7 +85,7 @@ Exit codes: 0 admit, 1 quarantine or reject, 2 it could not be judged.`,
 	fl.BoolVar(&f.req.NoContract, "no-contract", false, "set no contract")
 	fl.StringVar(&f.req.Backfill, "backfill", "", "record an old admission by reference to this event, contract or ticket")
 	fl.StringVar(&f.registry, "registry", mcpRegistry, "MCP registry for names")
-	fl.StringVar(&f.npmRegistry, "npm-registry", "", "npm registry or mirror (default: "+admit.NPMRegistry+")")
+	fl.StringVar(&f.npmRegistry, "npm-registry", "", "npm registry or mirror that is asked in place of the public one")
 	fl.BoolVar(&f.offline, "offline", false, "read files only; every URL is refused")
 	fl.BoolVar(&f.plainHTTP, "plain-http", false, "allow http:// URLs, for servers on this machine")
 	complete(cmd, "package", "npm", "oci", "pypi", "mcpb", "remote")

@@ -25,6 +25,9 @@ import (
 	"counterfoil/ledger/admission/evidence/fetch"
 )
 
+// DefaultRegistry is the registry that npm packages are of if their entry names none.
+const DefaultRegistry = "https://registry.npmjs.org"
+
 // Config says where packages are. Fetch is required.
 type Config struct {
 	// Fetch reads metadata and tarballs within its bounds.

@@ -8,7 +8,7 @@ import (
 
 // The texts of claims and of what is not claimed. They are part of the public
 // contract and change stage by stage with what was checked: signature, logged and
-// published, witnessed. Sources: CLM-03, CLM-04, CLM-05, CLM-07, CLM-09, BND-04.
+// published, witnessed. Sources: CLM-03, CLM-04, CLM-05, CLM-07, CLM-08, CLM-09, BND-04.
 
 // shown words what a verified bundle shows.
 func (v *verifier) shown(entries int) []string {
@@ -55,6 +55,7 @@ func notClaimed(t *trust.Tally) []string {
 		equivocation,
 		"Exactly once: that an action took effect exactly once, or that it is safe to repeat.",
 		"Authorisation: that an action was allowed, or should be prevented.",
+		"Conformance: that anything here is an in-toto attestation or SLSA provenance, or meets a level of SLSA. A digest names bytes, and the encoding of what is signed is no conformance either.",
 		"Meaning: what private values say, or how a policy judges them. That is a separate run with inputs of its own.",
 	}
 }

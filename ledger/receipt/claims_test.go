@@ -49,6 +49,29 @@ func TestCLM09_NoExactlyOnceClaim(t *testing.T) {
 	}
 }
 
+// Whatever is verified, digests and DSSE encodings are told apart from the formats
+// that they look like.
+func TestCLM08_DigestsAreNoConformance(t *testing.T) {
+	w := story(t)
+	for name, r := range map[string]*Report{
+		"verified":   Verify(w.bundle(), w.trusts("event"), Options{}),
+		"failed":     Verify([]byte("x"), w.trusts("event"), Options{}),
+		"not judged": Verify(nil, nil, Options{}),
+	} {
+		if !slices.ContainsFunc(r.NotClaimed, func(s string) bool {
+			return strings.HasPrefix(s, "Conformance: ") && strings.Contains(s, "in-toto") && strings.Contains(s, "SLSA") && strings.Contains(s, "A digest names bytes")
+		}) {
+			t.Errorf("%s: got %q", name, r.NotClaimed)
+		}
+		if claims := strings.ToLower(strings.Join(r.Claims, " ")); strings.Contains(claims, "slsa") || strings.Contains(claims, "in-toto") || strings.Contains(claims, "conform") {
+			t.Errorf("%s: claims %q", name, r.Claims)
+		}
+	}
+	if payload := event.PayloadType; strings.Contains(payload, "in-toto") {
+		t.Errorf("what we sign has the type of an in-toto statement: %s", payload)
+	}
+}
+
 // A report is its own kind of document; it judges no meaning.
 func TestBND03_ReportIsNoReceipt(t *testing.T) {
 	w := story(t)

@@ -66,8 +66,12 @@ func (v *Verifier) judgeStatement(b *bundle.Bundle, f admission.Finding, a *admi
 	return matchSubject(f, s.subjects, a)
 }
 
-// matchSubject wants a subject with the artifact's digests.
+// matchSubject wants a subject with the artifact's digests. A release that is bound
+// without its bytes is bound by the one statement that names it.
 func matchSubject(f admission.Finding, subjects []admission.Subject, a *admission.ArtifactBinding) admission.Finding {
+	if a != nil && a.Release != nil && a.Release.Attestation == f.Payload {
+		return f
+	}
 	digests := digestsOf(a)
 	var seen []string
 	for _, s := range subjects {

@@ -177,6 +177,13 @@ func TestADM26_OtherBytesOfTheSameNameAreAMismatch(t *testing.T) {
 	wantCode(t, one(t, v, body, a), admission.ArtifactDigestMismatch, "")
 	wantCode(t, one(t, v, body, nil), admission.ArtifactDigestMismatch, "no bytes")
 	wantCode(t, one(t, v, body, &admission.ArtifactBinding{Kind: admission.KindPinnedDeployment}), admission.ArtifactDigestMismatch, "no bytes")
+	// A release without bytes is bound by one statement, and by no other.
+	release := &admission.ArtifactBinding{Kind: admission.KindAttestedRelease, Release: &admission.ReleaseBinding{Release: "2.0.0", Attestation: f.Payload}}
+	if f := one(t, v, body, release); f.State != admission.FindingVerified {
+		t.Errorf("%s: %s", f.Code, f.Detail)
+	}
+	release.Release.Attestation = admission.Digest([]byte("another statement"))
+	wantCode(t, one(t, v, body, release), admission.ArtifactDigestMismatch, "no bytes")
 }
 
 // edit changes a bundle as JSON.

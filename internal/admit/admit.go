@@ -9,6 +9,7 @@ import (
 
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
+	"counterfoil/ledger/admission/evidence/namespace"
 	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/admission/policy"
 	"counterfoil/ledger/client"
@@ -47,6 +48,7 @@ type Stack struct {
 	Resolvers []admission.Resolver
 	Verifiers []admission.Verifier
 	Trust     []sigstore.File
+	LookupTXT namespace.LookupTXT
 }
 
 // Request is one admission.
@@ -63,6 +65,8 @@ type Request struct {
 	// and folders of evidence beside what the source has.
 	Artifact string
 	Evidence []string
+	// CheckNamespace asks the domain of the server's name whether it publishes a key.
+	CheckNamespace bool
 	// Expected are digests that the artifact must have.
 	Expected admission.DigestSet
 	// Repin takes the artifact as it is, whatever an earlier admission of the same

@@ -16,6 +16,7 @@ import (
 
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
+	"counterfoil/ledger/admission/evidence/namespace"
 	"counterfoil/ledger/event"
 )
 
@@ -79,7 +80,11 @@ func (r *run) discover(ctx context.Context) (status, error) {
 	if f.failure != nil {
 		return status{code: f.failure.Code}, nil
 	}
-	s, err := admission.NewSnapshot(f.registry, f.d, admission.Asserted, event.FormatTime(r.cfg.Stack.Fetch.Now()))
+	auth, err := r.namespace(ctx)
+	if err != nil {
+		return status{}, err
+	}
+	s, err := admission.NewSnapshot(f.registry, f.d, auth, event.FormatTime(r.cfg.Stack.Fetch.Now()))
 	if err != nil {
 		return status{}, fmt.Errorf("registry snapshot: %w", err)
 	}
@@ -93,6 +98,37 @@ func (r *run) discover(ctx context.Context) (status, error) {
 		st.code = s.Refused.Code
 	}
 	return st, nil
+}
+
+// namespace is what is known of the right to the server's name: the registry, or the
+// file, asserts it, unless we were told to ask the name's own domain and it agrees.
+func (r *run) namespace(ctx context.Context) (admission.NamespaceAuth, error) {
+	auth := admission.Asserted
+	e := r.found.d.Entry
+	if !r.req.CheckNamespace || e == nil {
+		return auth, nil
+	}
+	if _, ok := namespace.Domain(e.Name); !ok {
+		return auth, nil // of an account, which only the registry saw
+	}
+	dns, err := namespace.DNS(ctx, r.cfg.Stack.LookupTXT, e.Name)
+	if err != nil {
+		return auth, fmt.Errorf("check the namespace: %w", err)
+	}
+	http, err := namespace.HTTP(ctx, r.cfg.Stack.Fetch, e.Name)
+	if err != nil {
+		return auth, fmt.Errorf("check the namespace: %w", err)
+	}
+	auth.Checked = []admission.Check{dns, http}
+	switch {
+	case dns.State == admission.CheckFail || http.State == admission.CheckFail:
+		auth.Result = admission.NamespaceFail
+	case dns.State == admission.CheckPass:
+		auth.Method, auth.Result = admission.MethodDNS, admission.NamespacePass
+	case http.State == admission.CheckPass:
+		auth.Method, auth.Result = admission.MethodHTTP, admission.NamespacePass
+	}
+	return auth, nil
 }
 
 // fromRegistry asks the registry for one version.

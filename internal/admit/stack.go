@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
 	"counterfoil/ledger/admission/evidence/mcpb"
+	"counterfoil/ledger/admission/evidence/namespace"
 	"counterfoil/ledger/admission/evidence/npm"
 	"counterfoil/ledger/admission/evidence/oci"
 	"counterfoil/ledger/admission/evidence/pypi"
@@ -32,6 +34,8 @@ type Material struct {
 	// PlainHTTP allows http:// URLs.
 	PlainHTTP bool
 	Now       func() time.Time
+	// LookupTXT asks for TXT records; nil asks nobody.
+	LookupTXT namespace.LookupTXT
 }
 
 // NewStack makes the resolvers and verifiers that are shipped.
@@ -40,7 +44,10 @@ func NewStack(m Material) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Fetch: f}
+	s := &Stack{Fetch: f, LookupTXT: m.LookupTXT}
+	if s.LookupTXT == nil {
+		s.LookupTXT = func(context.Context, string) ([]string, error) { return nil, errors.New("no network is given") }
+	}
 	return s, errors.Join(s.resolvers(m), s.verifiers(m))
 }
 

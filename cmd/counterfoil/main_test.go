@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,6 +29,14 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("COUNTERFOIL_SERVER", "")
 			env.Setenv("COUNTERFOIL_TOKEN_FILE", "")
+			// Files that are shipped, which scripts name rather than copy.
+			for name, dir := range map[string]string{"EVIDENCE": "../../testdata/evidence", "POLICIES": "../../deploy/policies"} {
+				abs, err := filepath.Abs(dir)
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, abs)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -133,6 +133,10 @@ var barriers = []barrier{
 		reason: "a consumer has nothing but what the log shows to everyone, so that it believes no more than a stranger",
 	},
 	{
+		from: []string{"ledger/review/..."}, to: []string{"ledger/admission/evidence/...", "ledger/keyring", "ledger/intake", "ledger/stream"},
+		reason: "a review composes what verifiers say and parses no evidence (REV-02); the ledger is behind an interface",
+	},
+	{
 		from: []string{"ledger/..."}, to: []string{"internal/api/...", "internal/cli/...", "internal/app/...", "cmd/..."},
 		reason: "surfaces and wiring stand on the ledger, not under it",
 	},
@@ -143,6 +147,10 @@ var barriers = []barrier{
 	{
 		from: []string{"cmd/counterfoil-verify", "cmd/counterfoil-witness", "witness/...", "projections/..."}, to: []string{"ledger/admission/evidence/..."},
 		reason: "verifiers of supply chains are large; programs that must stay small and views that are rebuilt anywhere do without",
+	},
+	{
+		from: []string{"internal/app", "internal/api", "internal/mcp", "ledger/intake", "ledger/archive"}, to: []string{"ledger/admission/evidence/...", "internal/admit"},
+		reason: "a ledger asks nobody about an MCP server; who admits resolves and verifies in a process of its own",
 	},
 	{
 		from: []string{"projections/..."}, to: []string{"ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "witness/..."},

@@ -143,3 +143,11 @@ func wrap(text, indent string, width int) string {
 }
 
 func utoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// parseRaw reads a document of the ledger that is shown in part as it came.
+func parseRaw(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("the answer is not what a ledger answers: %w", err)
+	}
+	return nil
+}

@@ -99,7 +99,7 @@ func TestREV15_REV07_REV08_FailureAndLowIsReadmission(t *testing.T) {
 }
 
 // Test 4: the registry got better since. That is noted and changes nothing.
-func TestREV16_REV19_RegistryImprovedLater(t *testing.T) {
+func TestREV16_REV18_REV19_RegistryImprovedLater(t *testing.T) {
 	r := newRoom(t)
 	p := reviewkit.StampPolicy(t, "1", "")
 	weak := reviewkit.Stamped(p, "s", "none-low", 0, stamps).Admit(t, r, r.owner())
@@ -321,7 +321,7 @@ func TestREV01_NothingIsJudgedWithoutAllInputs(t *testing.T) {
 	}
 }
 
-func TestREV32_SameInputsSameBytes(t *testing.T) {
+func TestREV25_REV32_SameInputsSameBytes(t *testing.T) {
 	r := newRoom(t)
 	p := reviewkit.StampPolicy(t, "1", "")
 	a := reviewkit.Stamped(p, "s", "three-privileged", 3, stamps).Admit(t, r, r.owner())

@@ -102,8 +102,8 @@ type Subject struct {
 	Name    string
 	Impact  string
 	Receipt string
-	// Latest is the newest review of any mode that is about the receipt; nil
-	// without one.
+	// Latest is the review about the receipt by which the contract stands: the
+	// enforced one while it blocks, else the newest of any mode; nil without one.
 	Latest *Entry
 }
 

@@ -111,7 +111,7 @@ const (
 // trouble with one contract is its outcome's. Outcomes are in the order of the
 // plan, the deferred behind.
 func (r *Run) Do(ctx context.Context, p Plan) ([]Outcome, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	done, err := r.Record.Reviewed(ctx, r.ID)
@@ -138,7 +138,8 @@ func (r *Run) Do(ctx context.Context, p Plan) ([]Outcome, error) {
 	return out, context.Cause(ctx)
 }
 
-func (r *Run) check() error {
+// Check says what is missing or unknown.
+func (r *Run) Check() error {
 	if err := event.CheckID("run", r.ID); err != nil || len(r.ID) > MaxRunID {
 		return fmt.Errorf("run id %q: want 1 to %d bytes of text", r.ID, MaxRunID)
 	}

@@ -341,7 +341,7 @@ func TestADM31_ArchiveFailsTwiceThenAnswers(t *testing.T) {
 	}
 }
 
-func TestREV20_RecorderFails(t *testing.T) {
+func TestREV20_OPS09_RecorderFails(t *testing.T) {
 	r := newRoom(t)
 	p := reviewkit.StampPolicy(t, "1", "")
 	contracts, _ := fleet(r, p, 2)

@@ -1,9 +1,11 @@
 package review
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/event"
@@ -62,18 +64,23 @@ func DueOf(c *Contract, s State) []Trigger {
 }
 
 // VerifiersDigest names verifiers with their versions and trust material: a
-// change of any of them is a trigger. The order of infos does not matter.
+// change of any of them is a trigger. It is the SHA-256 of the canonical JSON of
+// the array that a decision has of them, sorted by id and version, and the trust
+// material of each by name and digest. The order of infos does not matter.
 func VerifiersDigest(infos []admission.VerifierInfo) string {
-	var lines []string
-	for _, v := range infos {
-		line := fmt.Sprintf("%q %q", v.ID, v.Version)
-		var trust []string
-		for _, m := range v.Trust {
-			trust = append(trust, fmt.Sprintf(" %q %s", m.Name, m.Digest))
-		}
-		slices.Sort(trust)
-		lines = append(lines, line+strings.Join(trust, "")+"\n")
+	sorted := slices.Clone(infos)
+	for i := range sorted {
+		sorted[i].Trust = slices.SortedFunc(slices.Values(sorted[i].Trust), func(a, b admission.TrustMaterial) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Digest, b.Digest))
+		})
 	}
-	slices.Sort(lines)
-	return admission.Digest([]byte("counterfoil.verifiers.v1\n" + strings.Join(lines, "")))
+	slices.SortFunc(sorted, func(a, b admission.VerifierInfo) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Version, b.Version))
+	})
+	b, err := json.Marshal(sorted)
+	v := jsontext.Value(b)
+	if err != nil || v.Canonicalize() != nil {
+		return "" // no valid text; a record with such a verifier is refused
+	}
+	return admission.Digest(v)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -104,6 +105,8 @@ func reasonOf(err error) string {
 	var e *client.Error
 	var gone *client.Unreachable
 	switch {
+	case errors.As(err, &e) && e.Status == http.StatusUnauthorized: // no retry helps, and whoever reads it can tell the operator
+		return "the ledger says unauthorized: the token file of the proxy is not this ledger's"
 	case errors.As(err, &e) && event.ValidReasonCode(e.Code) && event.ValidReasonCode(e.Reason):
 		return fmt.Sprintf("the ledger says %s (%s)", e.Code, e.Reason)
 	case errors.As(err, &e) && event.ValidReasonCode(e.Code):

@@ -88,6 +88,7 @@ type Result struct {
 	Missing           []admission.Missing `json:"missing"`
 	Receipt           string              `json:"receipt"`           // digest of the sealed receipt; "" without one
 	SpanningSetDigest string              `json:"spanningSetDigest"` // "" without a receipt
+	VSA               string              `json:"vsa,omitempty"`     // digest of the SLSA verification summary
 	Answers           admission.Answers   `json:"answers"`
 	Class             string              `json:"class"`
 	Policy            admission.PolicyRef `json:"policy"`
@@ -245,6 +246,7 @@ func (r *run) result() *Result {
 
 func (res *Result) take(o admission.Outcome, k *kept) {
 	res.Decision, res.Answers, res.Receipt, res.SpanningSetDigest = o.Decision, o.Answers, o.Receipt, k.span
+	res.VSA = k.vsa
 	res.ReasonCodes = append([]admission.Code{}, o.ReasonCodes...)
 	res.Missing = append([]admission.Missing{}, o.Missing...)
 }

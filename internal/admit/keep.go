@@ -20,6 +20,7 @@ const rolePolicy = "policy"
 type kept struct {
 	admission.Archived
 	span string // spanning-set digest, with a receipt
+	vsa  string // digest of the verification summary, if there is one
 	// passing says that the same write may go well later.
 	passing bool
 }
@@ -157,7 +158,7 @@ func (r *run) write(ctx context.Context, set *admission.Set, k *kept) error {
 	if got := a.Value.SpanningSetDigest; got != want || !admission.ValidDigest(a.Value.Receipt) {
 		return &substituted{want, got}
 	}
-	k.Receipt, k.span = a.Value.Receipt, want
+	k.Receipt, k.span, k.vsa = a.Value.Receipt, want, a.Value.VSA
 	return nil
 }
 

@@ -55,6 +55,9 @@ type AdmissionReceipt struct {
 	SpanningSetDigest string `json:"spanningSetDigest"`
 	ReceivedAt        string `json:"receivedAt"`
 	KeyID             string `json:"keyId"`
+	// VSA is the digest of the decision as a SLSA verification summary, in a
+	// Sigstore bundle; "" if there is none.
+	VSA string `json:"vsa,omitempty"`
 }
 
 // ArchiveEntry is the answer to POST /v1/archive.

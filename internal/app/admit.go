@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -10,8 +11,10 @@ import (
 
 	"counterfoil/internal/api"
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/admission/vsa"
 	"counterfoil/ledger/archive"
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/keyring"
 )
 
 // Roles of records in the archive: the names that a receipt has for them.
@@ -57,8 +60,13 @@ func (l *Ledger) SealReceipt(ctx context.Context, attemptID string, r api.Receip
 	l.event.mu.Unlock()
 	sealed, err := admission.Seal(receipt, signer)
 	if err != nil {
-		return nil, errors.Join(&archive.Failure{Code: admission.ArchiveUnsigned, Doing: "sign the receipt", Err: err})
+		return nil, &archive.Failure{Code: admission.ArchiveUnsigned, Doing: "sign the receipt", Err: err}
 	}
+	summary, err := l.summary(set, admission.Digest(sealed), receipt.SpanningSet, signer)
+	if err != nil {
+		return nil, err
+	}
+	records = append(records, summary...)
 	records = append(records, record{archive.RoleSpanningSet, receipt.SpanningSet, span},
 		record{archive.RoleReceipt, admission.Digest(sealed), sealed}) // the root comes last
 	item := archive.Item{
@@ -75,10 +83,36 @@ func (l *Ledger) SealReceipt(ctx context.Context, attemptID string, r api.Receip
 	if err := store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("keep the receipt of %s: %w", attemptID, err)
 	}
-	return &api.AdmissionReceipt{
+	out := &api.AdmissionReceipt{
 		SchemaVersion: api.AdmissionReceiptSchema, AttemptID: attemptID, Receipt: admission.Digest(sealed),
 		SpanningSetDigest: receipt.SpanningSet, ReceivedAt: receipt.ReceivedAt, KeyID: signer.KeyID(),
-	}, nil
+	}
+	if len(summary) > 0 {
+		out.VSA = summary[0].digest
+	}
+	return out, nil
+}
+
+// summary is the decision for the tools of others. There is none without an artifact's
+// bytes, nor of a key that signs digests, which those tools do not know.
+func (l *Ledger) summary(set *admission.Set, receipt, span string, signer keyring.Signer) ([]record, error) {
+	payload, ok, err := vsa.Statement(set, receipt, span, l.id.Origin)
+	if err != nil || !ok || signer.KeyID() != event.KeyID(signer.Public()) {
+		return nil, err
+	}
+	sig, err := signer.Sign(event.PAE(vsa.PayloadType, payload))
+	if err != nil {
+		return nil, &archive.Failure{Code: admission.ArchiveUnsigned, Doing: "sign the verification summary", Err: err}
+	}
+	der, err := x509.MarshalPKIXPublicKey(signer.Public())
+	if err != nil {
+		return nil, fmt.Errorf("public key of the signer: %w", err)
+	}
+	b, err := vsa.Bundle(payload, sig, der)
+	if err != nil {
+		return nil, err
+	}
+	return []record{{"vsa", admission.Digest(b), b}}, nil
 }
 
 // readSet reads the records of a request; any spelling of their JSON is one record.

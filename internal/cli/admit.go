@@ -34,6 +34,7 @@ type admitFlags struct {
 	policy, trustedRoot, npmKeys, mcpbRoots string
 	keys                                    []string
 	registry, npmRegistry, expect, wait     string
+	vsa                                     string
 	offline, plainHTTP, privateNetwork      bool
 }
 
@@ -86,6 +87,7 @@ Exit codes: 0 admit, 1 quarantine or reject, 2 it could not be judged.`,
 	fl.StringVar(&f.req.Contract, "contract", "", "name of the contract that an admit sets (default: the server's name)")
 	fl.BoolVar(&f.req.NoContract, "no-contract", false, "set no contract")
 	fl.StringVar(&f.req.Backfill, "backfill", "", "record an old admission by reference to this event, contract or ticket")
+	fl.StringVar(&f.vsa, "vsa", "", "file for the decision as a SLSA verification summary, in a Sigstore bundle")
 	fl.StringVar(&f.registry, "registry", mcpRegistry, "MCP registry for names")
 	fl.StringVar(&f.npmRegistry, "npm-registry", "", "npm registry or mirror that is asked in place of the public one")
 	fl.BoolVar(&f.offline, "offline", false, "read files only; every URL is refused")
@@ -144,7 +146,21 @@ func (c *cli) admit(ctx context.Context, f *admitFlags) (*admit.Result, error) {
 		message, hint, _ := strings.Cut(wrong.Error(), " (hint: ")
 		return nil, &usageError{err: errors.New(message), hint: strings.TrimSuffix(hint, ")")}
 	}
-	return res, err
+	if err != nil || f.vsa == "" {
+		return res, err
+	}
+	if res.VSA == "" {
+		c.say("no verification summary: it is about an artifact's bytes, and signed by a key that signs whole messages")
+		return res, nil
+	}
+	b, err = cl.ArchiveBody(ctx, res.VSA, maxTrustBytes)
+	if err == nil {
+		err = os.WriteFile(f.vsa, b, 0o644)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the decision %s is recorded as %s, its summary is not written: %w", res.Decision, res.EventID, err)
+	}
+	return res, nil
 }
 
 // expectFlag reads a digest with its algorithm.

@@ -56,6 +56,9 @@ type AdmissionReceipt struct {
 	SpanningSetDigest string `json:"spanningSetDigest"`
 	ReceivedAt        string `json:"receivedAt"`
 	KeyID             string `json:"keyId"`
+	// VSA is the digest of the decision as a SLSA verification summary, in a
+	// Sigstore bundle that [Client.ArchiveBody] reads; "" if there is none.
+	VSA string `json:"vsa,omitempty"`
 }
 
 // KeepBody keeps a body of at most 4 MiB in the archive, under a role. It counts

@@ -157,6 +157,14 @@ func Run(ctx context.Context, cfg Config, req Request) (*Result, error) {
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
+	res, err := r.phases(ctx)
+	if err != nil && len(r.events.verdicts) == 0 {
+		err = fmt.Errorf("admission %s stays open: %w", r.events.attempt, err)
+	}
+	return res, err
+}
+
+func (r *run) phases(ctx context.Context) (*Result, error) {
 	for _, phase := range []struct {
 		mark string
 		do   func(context.Context) (status, error)

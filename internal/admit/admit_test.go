@@ -3,10 +3,15 @@ package admit_test
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"io"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/client"
 )
 
 var allGood = []admission.Code{admission.NamespaceAuthenticated, admission.ArtifactDigestBound, admission.AttestationPolicyPass}
@@ -103,5 +108,57 @@ func (r *room) keys() func(string) (ed25519.PublicKey, bool) {
 			}
 		}
 		return nil, false
+	}
+}
+
+// TestARC12_ARC13_ABackfillAddsNothing records an old admission of a server whose
+// registry has an attestation today: what was not kept then is absent.
+func TestARC12_ARC13_ABackfillAddsNothing(t *testing.T) {
+	r := newRoom(t)
+	first := r.admit("standard", publicGood, sigstoreJS(t, "standard"))
+	before := r.body(first.Receipt)
+
+	tarball := read(t, evidence("sigstore-2.0.0.tgz"))
+	tr, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case strings.HasSuffix(q.URL.Path, "/sigstore/2.0.0"):
+			_, _ = io.WriteString(w, `{"name":"sigstore","version":"2.0.0","dist":{"tarball":"https://example.com/sigstore-2.0.0.tgz","attestations":{"url":"x"}}}`)
+		case strings.HasSuffix(q.URL.Path, ".tgz"):
+			w.Header().Set("Content-Length", strconv.Itoa(len(tarball)))
+			_, _ = w.Write(tarball)
+		default:
+			_, _ = io.WriteString(w, `{"attestations":[]}`)
+		}
+	}))
+	m := material(t, publicGood)
+	m.Transport, m.NPMRegistry = tr, "https://example.com"
+	req := sigstoreJS(t, "standard")
+	req.Artifact, req.Evidence, req.Backfill, req.NoContract = "", nil, "ticket-17", true
+	res := r.run(shipped(t, "standard"), m, "", req)
+	want(t, res, admission.Quarantine, admission.EvidenceGap, admission.AttestationMissing)
+	receipt, _, err := admission.Open(r.body(res.Receipt), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := parsed(t, r.body(receipt.Records.EvidenceBundle), admission.ParseEvidenceBundle)
+	if receipt.Kind != admission.ReceiptBackfill || receipt.Refers != "ticket-17" || !slices.Equal(bundle.Absent, []string{"attestation", "signature"}) || len(bundle.Sources) != 0 {
+		t.Errorf("receipt %+v, evidence %+v", receipt, bundle)
+	}
+	if string(r.body(first.Receipt)) != string(before) || res.EventID == first.EventID {
+		t.Error("the old admission changed")
+	}
+}
+
+// BenchmarkOfflineAdmission is a whole admission with real provenance; the log's own
+// latency is in it, as events are accepted and not waited for.
+func BenchmarkOfflineAdmission(b *testing.B) {
+	r := newRoom(b)
+	r.wait = client.Accepted
+	p, m := shipped(b, "standard"), material(b, publicGood)
+	req := sigstoreJS(b, "standard")
+	for b.Loop() {
+		if res := r.run(p, m, "", req); res.Decision != admission.Admit {
+			b.Fatal(res.ReasonCodes)
+		}
 	}
 }

@@ -26,6 +26,7 @@ type room struct {
 	*app.Server
 	client *client.Client
 	ledger admit.Ledger // the client, unless a test puts trouble in between
+	wait   client.Stage
 	pauses []time.Duration
 }
 
@@ -36,7 +37,7 @@ func newRoom(t testing.TB) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &room{t: t, Server: s}
+	r := &room{t: t, Server: s, wait: client.Published}
 	if r.client, err = client.New(client.Config{Server: s.Ready.Listening, Token: s.Token}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (r *room) try(p *policy.Policy, m admit.Material, registry string, req admi
 		r.t.Fatal(err)
 	}
 	return admit.Run(r.t.Context(), admit.Config{
-		Ledger: r.ledger, Policy: p, Stack: stack, Registry: registry, Wait: client.Published, Random: rand.Reader,
+		Ledger: r.ledger, Policy: p, Stack: stack, Registry: registry, Wait: r.wait, Random: rand.Reader,
 		Pause: func(_ context.Context, d time.Duration) error { r.pauses = append(r.pauses, d); return nil },
 	}, req)
 }

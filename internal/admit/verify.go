@@ -114,13 +114,16 @@ func (r *run) evidence(ctx context.Context, in *admission.Input) error {
 	}
 	in.Binding, in.BindingFailure, in.Checks, in.Sources = res.Binding, res.Failure, res.Checks, res.Sources
 	in.Expected = expected(r.selected)
+	if r.req.Backfill != "" { // what there is today was not part of it (ARC-13)
+		res.Evidence, in.Sources = nil, nil
+	}
 	files, sources, err := evidence.Read(ctx, r.cfg.Stack.Fetch, r.req.Evidence...)
 	if err != nil {
-		return &Usage{err.Error()}
+		return err
 	}
 	r.files, in.Sources = append(res.Evidence, files...), append(in.Sources, sources...)
 	if len(r.files) > admission.MaxEvidenceFiles {
-		return &Usage{fmt.Sprintf("%d files of evidence, limit %d", len(r.files), admission.MaxEvidenceFiles)}
+		return fmt.Errorf("%d files of evidence, limit %d", len(r.files), admission.MaxEvidenceFiles)
 	}
 	for _, v := range r.cfg.Stack.Verifiers {
 		if slices.ContainsFunc(r.files, v.Handles) {

@@ -77,6 +77,7 @@ are counted apart.`,
 	fs := cmd.Flags()
 	f.selectionFlags.add(cmd)
 	f.trustFlags.add(cmd)
+	f.trustFlags.addLive(cmd)
 	fs.StringVar(&f.policy, "policy", "", "today's policy (YAML); required")
 	fs.StringVar(&f.trust, "trust", "", "trust file with the keys that sign receipts (default: the ledger's own)")
 	fs.StringVar(&f.run, "run", "", "id of the run; one that was begun goes on (default: a new one)")
@@ -99,11 +100,14 @@ func (c *cli) judgeOf(ctx context.Context, f *runFlags, l reviewer.Ledger) (*rev
 	if err != nil {
 		return nil, err
 	}
-	verifiers, err := f.verifiers(c.env.Now)
+	stack, err := f.stack(c)
 	if err != nil {
 		return nil, err
 	}
-	j := &review.Judge{Archive: l, Policy: p, Verifiers: verifiers, At: c.env.Now().UTC().Truncate(time.Millisecond), Pause: pauseFor}
+	j := &review.Judge{Archive: l, Policy: p, Verifiers: stack.Verifiers, At: c.env.Now().UTC().Truncate(time.Millisecond), Pause: pauseFor}
+	if f.live {
+		j.Live = reviewer.Registry{Fetch: stack.Fetch}
+	}
 	if f.trust == "" {
 		j.Keys, err = l.Keys(ctx)
 		return j, err

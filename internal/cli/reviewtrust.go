@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/admit"
-	"counterfoil/ledger/admission"
-	"counterfoil/ledger/admission/evidence/sigstore"
 )
 
 // trustFlags name the files that verifiers of evidence believe, as the flags of
@@ -15,6 +11,7 @@ import (
 type trustFlags struct {
 	root, npmKeys, mcpbRoots string
 	keys                     []string
+	live, private, plainHTTP bool
 }
 
 func (f *trustFlags) add(cmd *cobra.Command) {
@@ -25,34 +22,23 @@ func (f *trustFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.mcpbRoots, "mcpb-roots", "", "certificates in PEM that may sign MCP bundles")
 }
 
-// verifiers are those of admissions, with what the flags name. They read no network.
-func (f *trustFlags) verifiers(now func() time.Time) ([]admission.Verifier, error) {
-	m := admit.Material{Now: now}
-	for _, t := range []struct {
-		to         **sigstore.File
-		name, file string
-	}{{&m.TrustedRoot, "trusted_root", f.root}, {&m.NPMKeys, "npm_keys", f.npmKeys}, {&m.MCPBRoots, "mcpb_roots", f.mcpbRoots}} {
-		if t.file == "" {
-			continue
-		}
-		b, err := readNamed(t.file, maxTrustBytes)
-		if err != nil {
-			return nil, err
-		}
-		*t.to = &sigstore.File{Name: t.name, Body: b}
-	}
-	for _, file := range f.keys {
-		b, err := readNamed(file, maxTrustBytes)
-		if err != nil {
-			return nil, err
-		}
-		m.Keys = append(m.Keys, &sigstore.File{Name: "key", Body: b})
-	}
-	s, err := admit.NewStack(m)
+// addLive adds what looks at the registries of today.
+func (f *trustFlags) addLive(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.live, "live", false, "note what the registries say of the entries today; it decides nothing")
+	fs.BoolVar(&f.private, "private-network", false, "with --live, let registries be in the operator's own network")
+	fs.BoolVar(&f.plainHTTP, "plain-http", false, "with --live, allow http:// registries, for those on this machine")
+}
+
+// stack makes the verifiers of admissions, with what the flags name. Without
+// --live nothing asks the network.
+func (f *trustFlags) stack(c *cli) (*admit.Stack, error) {
+	s, err := c.stack(&admitFlags{trustedRoot: f.root, npmKeys: f.npmKeys, mcpbRoots: f.mcpbRoots, keys: f.keys,
+		offline: !f.live, privateNetwork: f.private, plainHTTP: f.plainHTTP})
 	if err != nil {
 		return nil, usagef("what each file holds is in docs/review.md", "trust material: %v", err)
 	}
-	return s.Verifiers, nil
+	return s, nil
 }
 
 // readNamed reads a file that the command line names. One that cannot be read is

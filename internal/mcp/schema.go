@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"counterfoil/internal/api"
+	"counterfoil/ledger/event"
 )
 
 // schema is a JSON Schema (2020-12). The ones of this package are exact: every
@@ -127,17 +128,26 @@ func attemptSchema() schema {
 func statementSchema() schema {
 	s := object(map[string]schema{
 		"readback": readbackSchema(nil),
-		"review":   object(map[string]schema{"reviewer": identifierSchema(), "rubric": identifierSchema()}, "reviewer", "rubric"),
-		"gap":      object(map[string]schema{"from": natural(), "to": natural(), "count": natural()}),
+		"review":   object(map[string]schema{"reviewer": identifierSchema(), "rubric": identifierSchema(), "run": reviewRunSchema()}, "reviewer", "rubric", "run"),
+		"contract": object(map[string]schema{"impact": oneOf(event.Impacts...), "receipt": digestSchema(), "admission": eventIDSchema(),
+			"artifact": digestSchema(), "tools": digestSchema(), "class": identifierSchema(), "server": identifierSchema()},
+			"admission", "artifact", "tools", "class", "server"),
+		"gap": object(map[string]schema{"from": natural(), "to": natural(), "count": natural()}),
 		"key": object(map[string]schema{"change": oneOf("registered", "retired", "revoked", "disabled"), "keyId": identifierSchema(),
 			"publicKey": base64Schema(), "index": natural()}, "publicKey"),
 		"erasure": object(map[string]schema{"state": oneOf("redacted", "purged"), "attempts": list(attemptIDSchema())}),
 		"hold":    object(map[string]schema{"attempt": attemptIDSchema(), "subject": subjectSchema()}, "attempt", "subject"),
 		"retention": object(map[string]schema{"attempt": attemptIDSchema(), "class": identifierSchema(),
 			"kind": oneOf("security_evidence", "discovery_telemetry"), "days": natural()}),
-	}, "readback", "review", "gap", "key", "erasure", "hold", "retention")
+	}, "readback", "review", "contract", "gap", "key", "erasure", "hold", "retention")
 	s["minProperties"] = 1
 	return s
+}
+
+// reviewRunSchema is what a review run says, docs/spec/review.md.
+func reviewRunSchema() schema {
+	return object(map[string]schema{"id": identifierSchema(), "trigger": oneOf(event.ReviewTriggers...), "mode": oneOf(event.ReviewReportOnly, event.ReviewEnforced),
+		"impact": oneOf(event.Impacts...), "recheck": oneOf(event.RecheckStates...), "causes": list(schema{"type": "string"})}, "causes")
 }
 
 // readbackSchema is a read-back, with the private value where it is asked for.

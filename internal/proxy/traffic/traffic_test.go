@@ -51,7 +51,7 @@ func TestOPR07_TRS05_ARefusalIsThatOfThePage(t *testing.T) {
 	}
 	p := Read([]byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`))
 	p.refuse(refusalEvidence, "the ledger does not answer")
-	shown := regexp.MustCompile("\\n *").ReplaceAllString(string(page), "")
+	shown := regexp.MustCompile(`\n *`).ReplaceAllString(string(page), "")
 	if !strings.Contains(shown, "```json"+string(p.Refusal())+"```") {
 		t.Errorf("docs/proxy.md does not show %s", p.Refusal())
 	}

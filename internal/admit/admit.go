@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"counterfoil/ledger/admission"
@@ -13,6 +16,7 @@ import (
 	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/admission/policy"
 	"counterfoil/ledger/client"
+	"counterfoil/ledger/event"
 )
 
 // Ledger is the running ledger; *client.Client is one.
@@ -141,8 +145,8 @@ type run struct {
 // ledger took no events; the attempt may then be open. All else is a Result, with
 // its events recorded.
 func Run(ctx context.Context, cfg Config, req Request) (*Result, error) {
-	if _, ok := cfg.Policy.Retention(retentionOf(cfg.Policy, req.Class)); !ok {
-		return nil, &Usage{fmt.Sprintf("policy %s has no retention class to keep evidence under", cfg.Policy.Ref().ID)}
+	if err := req.check(cfg.Policy); err != nil {
+		return nil, err
 	}
 	r := &run{cfg: cfg, req: req}
 	var err error
@@ -179,6 +183,33 @@ func (r *run) phases(ctx context.Context) (*Result, error) {
 	}
 	return r.conclude(ctx)
 }
+
+// check refuses what can be seen to be wrong before anything is recorded.
+func (req *Request) check(p *policy.Policy) error {
+	if !className.MatchString(req.Class) {
+		return &Usage{fmt.Sprintf("class %q is no name of a class (hint: policy %s has %s)", req.Class, p.Ref().ID, strings.Join(p.Classes(), ", "))}
+	}
+	if _, ok := p.Retention(retentionOf(p, req.Class)); !ok {
+		return &Usage{fmt.Sprintf("policy %s has no retention class to keep evidence under", p.Ref().ID)}
+	}
+	for _, name := range []struct{ what, value string }{{"contract", req.Contract}, {"reference of the backfill", req.Backfill}} {
+		if name.value != "" && event.CheckID("", name.value) != nil {
+			return &Usage{fmt.Sprintf("%s %.300q is no identifier (hint: use 1 to %d bytes of text)", name.what, name.value, event.MaxIDBytes)}
+		}
+	}
+	for _, file := range append([]string{req.Artifact}, req.Evidence...) {
+		if file == "" || fetch.IsURL(file) {
+			continue
+		}
+		if _, err := os.Stat(file); err != nil {
+			return &Usage{err.Error()}
+		}
+	}
+	return nil
+}
+
+// className is the form of a class, as records demand it.
+var className = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
 // Usage is an error of whoever asked; nothing was recorded.
 type Usage struct{ detail string }
@@ -223,7 +254,8 @@ func (r *run) conclude(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	if res.Decision == admission.Admit && !r.req.NoContract {
+	// A backfill is about what was, so it sets no contract unless one is named.
+	if res.Decision == admission.Admit && !r.req.NoContract && (r.req.Backfill == "" || r.req.Contract != "") {
 		var err error
 		if res.Contract, err = r.setContract(ctx, res); err != nil {
 			return nil, errors.Join(fmt.Errorf("admitted by %s, but no contract was set", res.EventID), err)

@@ -133,7 +133,7 @@ func TestARC12_ARC13_ABackfillAddsNothing(t *testing.T) {
 	m := material(t, publicGood)
 	m.Transport, m.NPMRegistry = tr, "https://example.com"
 	req := sigstoreJS(t, "standard")
-	req.Artifact, req.Evidence, req.Backfill, req.NoContract = "", nil, "ticket-17", true
+	req.Artifact, req.Evidence, req.Backfill = "", nil, "ticket-17"
 	res := r.run(shipped(t, "standard"), m, "", req)
 	want(t, res, admission.Quarantine, admission.EvidenceGap, admission.AttestationMissing)
 	receipt, _, err := admission.Open(r.body(res.Receipt), nil)

@@ -42,7 +42,7 @@ func readLocal(arg string) (*found, error) {
 	// One byte more than an entry may have, so that it is refused for its size.
 	b, err := io.ReadAll(io.LimitReader(f, admission.MaxEntryBytes+1))
 	if err != nil {
-		return nil, &Usage{fmt.Sprintf("read %s: %v", arg, err)}
+		return nil, &Usage{err.Error()}
 	}
 	return &found{registry: "file:" + fetch.Redact(filepath.Base(arg)), body: b, d: admission.ParseEntry(b)}, nil
 }

@@ -150,12 +150,18 @@ func want(t testing.TB, res *admit.Result, d admission.Decision, codes ...admiss
 	}
 }
 
-// outcomes are the outcomes under a trace id, in the order of the log.
+// events are the events under a trace id, in the order of the log.
 func (r *room) events(trace string) []client.Receipt {
 	r.t.Helper()
-	page, err := r.client.Receipts(r.t.Context(), url.Values{"limit": {"256"}})
+	status, err := r.client.Status(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	var page *client.Answer[client.Receipts]
+	for page == nil || page.Value.TreeSize < status.Value.StreamLast { // the views follow the log
+		if page, err = r.client.Receipts(r.t.Context(), url.Values{"limit": {"256"}}); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 	var out []client.Receipt
 	for _, e := range page.Value.Receipts {

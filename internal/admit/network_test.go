@@ -191,15 +191,17 @@ func TestADM17_ADM26_ATagThatMoves(t *testing.T) {
 // quarantine, though the registry that the entry names has it.
 func TestADM21_NothingTurnsToAnotherSource(t *testing.T) {
 	asked := 0
-	tr, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked++
-		w.WriteHeader(http.StatusServiceUnavailable)
+	tr, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/absent.tgz" {
+			asked++
+		}
+		w.WriteHeader(http.StatusNotFound)
 	}))
 	r := newRoom(t)
 	m := material(t, "")
 	m.Transport, m.Now = tr, time.Now
 	req := light(t)
-	req.Artifact = t.TempDir() + "/absent.tgz"
+	req.Artifact = "https://example.com/absent.tgz"
 	want(t, r.run(shipped(t, "light"), m, "", req), admission.Quarantine, admission.MissingArtifactBinding, admission.ArtifactUnresolved)
 	if asked != 0 {
 		t.Errorf("another source was asked %d times", asked)

@@ -76,11 +76,14 @@ func (s *Stack) verifiers(m Material) error {
 		}
 		cfg.Keys, cfg.KeyFiles = append(cfg.Keys, k), append(cfg.KeyFiles, *f)
 	}
-	bundles, err1 := sigstore.New(cfg)
-	registry, err2 := npm.NewVerifier(m.TrustedRoot, m.NPMKeys)
-	python, err3 := pypi.NewVerifier(m.TrustedRoot)
-	blocks, err4 := mcpb.NewVerifier(m.MCPBRoots)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	bundles, err := sigstore.New(cfg)
+	if err != nil {
+		return err // others read the same root
+	}
+	registry, err1 := npm.NewVerifier(m.TrustedRoot, m.NPMKeys)
+	python, err2 := pypi.NewVerifier(m.TrustedRoot)
+	blocks, err3 := mcpb.NewVerifier(m.MCPBRoots)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	s.Verifiers = []admission.Verifier{registry, python, blocks, bundles}

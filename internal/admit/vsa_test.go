@@ -96,7 +96,7 @@ func TestADM13_ADM15_ADecisionIsReadBySigstore(t *testing.T) {
 func TestADM18_NoSummaryWithoutBytes(t *testing.T) {
 	r := newRoom(t)
 	req := light(t)
-	req.Artifact = t.TempDir() + "/absent.tgz"
+	req.Artifact = "https://example.com/absent.tgz" // there is no network
 	if res := r.run(shipped(t, "light"), admit.Material{Now: material(t, "").Now}, "", req); res.VSA != "" || res.Receipt == "" {
 		t.Errorf("%+v", res)
 	}

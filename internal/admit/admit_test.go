@@ -68,7 +68,7 @@ func TestADM09_ADM15_ADM24_ADM32_RealProvenanceIsAdmitted(t *testing.T) {
 			}
 		}
 		if got := []string{"admission.candidate succeeded", "admission.policy_input succeeded", "admission.dependency succeeded",
-			"admission.persistence succeeded", "admission.linkage succeeded", "admission succeeded"}; !slices.Equal(marks, got) {
+			"admission.persistence succeeded", "admission.linkage succeeded", "admission succeeded", "admission.contract succeeded"}; !slices.Equal(marks, got) {
 			t.Errorf("%s: marks %q", class, marks)
 		}
 

@@ -54,6 +54,9 @@ is stays: nothing is recorded.`,
 				return err
 			}
 			defer cl.Close()
+			if err := checkReceipts(cmd.Context(), reviewer.Ledger{Client: cl}, docs); err != nil {
+				return err
+			}
 			set, err := setContracts(cmd.Context(), reviewer.Ledger{Client: cl}, docs, c.env.Now())
 			if err != nil {
 				return err

@@ -86,6 +86,9 @@ func (c *cli) loadFleet(ctx context.Context, l reviewer.Ledger, f *selectionFlag
 		for _, d := range docs {
 			names[d.Name] = d
 		}
+		if err := checkReceipts(ctx, l, docs); err != nil {
+			return nil, err
+		}
 		if set {
 			if out.set, err = setContracts(ctx, l, docs, j.At); err != nil {
 				return nil, err
@@ -100,8 +103,14 @@ func (c *cli) loadFleet(ctx context.Context, l reviewer.Ledger, f *selectionFlag
 		if d, ok := names[k.Name]; names == nil || ok {
 			if ok && !set {
 				k.Terms = d.ContractTerms // as the run would set it
+				delete(names, k.Name)
 			}
 			out.contracts = append(out.contracts, k)
+		}
+	}
+	if !set {
+		for _, d := range names { // not in force yet; the plan sorts them
+			out.contracts = append(out.contracts, review.Contract{Name: d.Name, Terms: d.ContractTerms, SetAt: j.At})
 		}
 	}
 	retention, err := l.RetentionChanges(ctx, time.Time{})
@@ -136,6 +145,28 @@ func readContracts(name string) ([]review.Document, error) {
 		return nil, &usageError{err, "each contract stands in one file, once"}
 	}
 	return docs, nil
+}
+
+// checkReceipts refuses contracts on receipts that nobody kept, or that are no
+// admits: nothing may be called on them.
+func checkReceipts(ctx context.Context, l reviewer.Ledger, docs []review.Document) error {
+	checked := map[string]bool{}
+	for _, d := range docs {
+		if checked[d.Receipt] {
+			continue
+		}
+		checked[d.Receipt] = true
+		err := l.CheckReceipt(ctx, d.Receipt)
+		var unknown *review.UnknownReceipt
+		var not *review.NotAdmitted
+		if errors.As(err, &unknown) || errors.As(err, &not) {
+			return &hinted{fmt.Errorf("contract %q: %w", d.Name, err), "take the receipt of an admit: counterfoil admit, or counterfoil list --kind admission"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setContracts makes contracts the ones in force, many at a time, and returns how

@@ -41,6 +41,24 @@ func (l Ledger) Decision(ctx context.Context, receipt string) (*Then, error) {
 	return &Then{r.Kind, r.Records.EvidenceBundle, d}, nil
 }
 
+// CheckReceipt says whether a contract may stand on a receipt: it was kept, and as
+// far as it can still be read it is of an admit. Errors: *review.UnknownReceipt,
+// *review.NotAdmitted, and trouble.
+func (l Ledger) CheckReceipt(ctx context.Context, receipt string) error {
+	then, err := l.Decision(ctx, receipt)
+	switch {
+	case errors.Is(err, archive.ErrAbsent):
+		return &review.UnknownReceipt{Digest: receipt}
+	case errors.Is(err, ErrUnreadable):
+		return nil // kept once; a review says what that means
+	case err != nil:
+		return err
+	case then.Decision.Decision != admission.Admit:
+		return &review.NotAdmitted{Digest: receipt, Decision: then.Decision.Decision}
+	}
+	return nil
+}
+
 // Recheck reads the record of a recheck.
 func (l Ledger) Recheck(ctx context.Context, digest string) (*review.Recheck, error) {
 	b, err := l.readable(ctx, digest)
@@ -64,7 +82,7 @@ func (l Ledger) readable(ctx context.Context, digest string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %s: %w", digest, gone.State, ErrUnreadable)
 		}
 		if errors.Is(err, archive.ErrAbsent) {
-			return nil, fmt.Errorf("%s: never kept: %w", digest, ErrUnreadable)
+			return nil, fmt.Errorf("%s: %w: %w", digest, archive.ErrAbsent, ErrUnreadable)
 		}
 		return nil, err
 	}

@@ -242,10 +242,11 @@ func (j *Judge) read(ctx context.Context, role, digest string, most int64) ([]by
 		case errors.As(err, &gone):
 			gap.State = string(gone.State)
 			return nil, &gap, nil
-		case errors.As(err, &failure):
+		case errors.As(err, &failure) && failure.Code != admission.ArchiveDigestMismatch:
 			gap.State, gap.Code = GapUnreadable, failure.Code
-		default:
+		default: // reading damage again does not mend it
 			gap.State, gap.Code = GapDamaged, admission.ArchiveDigestMismatch
+			return nil, &gap, nil
 		}
 		if try+1 == archiveAttempts {
 			return nil, &gap, nil

@@ -90,6 +90,7 @@ type Outcome struct {
 
 	contract string
 	policy   string
+	trouble  bool // of the archive or the ledger, and not of the evidence
 }
 
 // OutcomeState is how far a candidate came.
@@ -149,6 +150,14 @@ func (r *Run) Check() error {
 	return r.Judge.Check()
 }
 
+// maxInARow is how many contracts in a row may meet trouble of the archive or the
+// ledger before a run stops trying: an archive that is down shall not put
+// everything into quarantine, nor keep a run waiting for hours.
+const maxInARow = 16
+
+// errNotTried is why what a run did not come to was not judged.
+var errNotTried = fmt.Errorf("not tried, since the archive or the ledger failed for %d contracts in a row", maxInARow)
+
 // judged is a contract on its way from the verifiers to the ledger.
 type judged struct {
 	at      int
@@ -167,10 +176,18 @@ func (r *Run) work(ctx context.Context, all []Candidate, todo []int, out []Outco
 	}
 	next, verdicts := make(chan int), make(chan judged)
 	var verify, record sync.WaitGroup
-	var mu sync.Mutex // guards Observe; every outcome has one owner at a time
+	var mu sync.Mutex // guards Observe, inARow and stopped; every outcome has one owner at a time
+	inARow, stopped, stop := 0, false, make(chan struct{})
 	finish := func(i int) {
 		mu.Lock()
 		defer mu.Unlock()
+		if inARow++; !out[i].trouble {
+			inARow = 0
+		}
+		if inARow == maxInARow && !stopped {
+			stopped = true
+			close(stop)
+		}
 		r.observe(out[i])
 	}
 	for range workers {
@@ -196,11 +213,20 @@ func (r *Run) work(ctx context.Context, all []Candidate, todo []int, out []Outco
 			}
 		})
 	}
+	fed := 0
 feed:
 	for _, i := range todo {
 		select {
+		case <-stop: // before a worker that happens to be free
+			break feed
+		default:
+		}
+		select {
 		case next <- i:
+			fed++
 		case <-ctx.Done():
+			break feed
+		case <-stop:
 			break feed
 		}
 	}
@@ -208,15 +234,25 @@ feed:
 	verify.Wait()
 	close(verdicts)
 	record.Wait()
+	for _, i := range todo[fed:] {
+		err := errNotTried
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		out[i].fail(err)
+		finish(i)
+	}
 }
 
 // record keeps the recheck and appends the review. From the append on a crash
 // loses nothing; before it the same run judges the contract again.
 func (r *Run) record(ctx context.Context, c *Candidate, v *Verdict, o *Outcome) error {
+	o.trouble = slices.ContainsFunc(v.Recheck.Gaps, func(g Gap) bool { return g.State == GapUnreadable })
 	if err := r.Judge.keep(ctx, &c.Contract, v); err != nil {
 		// What cannot be read blocks all the same; but nothing is said to pass
 		// whose recheck is not kept.
 		if v.Disposition != rubric.Quarantine || ctx.Err() != nil {
+			o.trouble = true
 			return fmt.Errorf("keep the recheck: %w", err)
 		}
 	}
@@ -227,6 +263,7 @@ func (r *Run) record(ctx context.Context, c *Candidate, v *Verdict, o *Outcome) 
 		return nil
 	}
 	if err != nil {
+		o.trouble = true
 		return fmt.Errorf("append the review: %w", err)
 	}
 	o.State, o.Event, o.Disposition, o.Reasons = StateReviewed, id, v.Disposition, v.Reasons

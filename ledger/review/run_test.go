@@ -341,6 +341,64 @@ func TestADM31_ArchiveFailsTwiceThenAnswers(t *testing.T) {
 	}
 }
 
+// An archive that is down does not put everything into quarantine, and a ledger
+// that is down does not keep a run waiting: after some in a row the run stops, and
+// the same run goes on later.
+func TestARC05_TroubleInARowStopsTheRun(t *testing.T) {
+	r := newRoom(t)
+	p := reviewkit.StampPolicy(t, "1", "")
+	contracts, admitted := fleet(r, p, 20) // 60
+	plan := review.Selection{Now: reviewkit.Now}.New(contracts)
+	for _, a := range admitted {
+		r.hide[a.Receipt] = &archive.Failure{Code: admission.ArchiveUnreachable, Err: errHidden}
+	}
+	var b book
+	run := &review.Run{ID: "run", Judge: r.judge(p, stamps), Record: &b, Workers: 2, Appends: 2}
+	out, err := run.Do(t.Context(), plan)
+	if err != nil || review.AllJudged(out) {
+		t.Fatalf("%v", err)
+	}
+	if n := len(b.order); n < 16 || n > 16+6 {
+		t.Errorf("%d contracts went into quarantine", n)
+	}
+	if last := out[len(out)-1]; last.State != review.StateNotJudged || !strings.Contains(last.Error, "in a row") {
+		t.Errorf("%+v", last)
+	}
+	// The ledger down: nothing is recorded, and it ends as well.
+	clear(r.hide)
+	down := &book{fail: errors.New("the ledger is down")}
+	opened := len(r.opened)
+	clear(r.opened)
+	if out, err = (&review.Run{ID: "run-2", Judge: r.judge(p, stamps), Record: down, Workers: 2, Appends: 2}).Do(t.Context(), plan); err != nil || review.AllJudged(out) {
+		t.Fatalf("%v", err)
+	}
+	if receipts := r.reads(receiptsOf(admitted)...); receipts > 16+6 {
+		t.Errorf("%d receipts were opened for nothing (%d bodies before)", receipts, opened)
+	}
+	// Some trouble here and there stops nothing.
+	i := 0
+	for _, a := range admitted {
+		if i++; i%2 == 0 {
+			r.hide[a.Bundle] = &archive.Failure{Code: admission.ArchiveUnreachable, Err: errHidden}
+		}
+	}
+	if out, err = (&review.Run{ID: "run-3", Judge: r.judge(p, stamps), Record: &b, Workers: 1, Appends: 1}).Do(t.Context(), plan); err != nil || len(out) != 60 {
+		t.Errorf("%v", err)
+	}
+	// Back again, the first run goes on where it stopped.
+	clear(r.hide)
+	if out, err = run.Do(t.Context(), plan); err != nil || !review.AllJudged(out) {
+		t.Errorf("%v", err)
+	}
+}
+
+func receiptsOf(admitted map[string]reviewkit.Admitted) (out []string) {
+	for _, a := range admitted {
+		out = append(out, a.Receipt)
+	}
+	return out
+}
+
 func TestREV20_OPS09_RecorderFails(t *testing.T) {
 	r := newRoom(t)
 	p := reviewkit.StampPolicy(t, "1", "")

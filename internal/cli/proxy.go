@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/proxy"
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/proxy/stdio"
 	"counterfoil/internal/proxy/traffic"
 	"counterfoil/ledger/client"
+	"counterfoil/ledger/event"
 )
 
 // proxyFlags are the flags of proxy.
@@ -26,6 +28,8 @@ type proxyFlags struct {
 	keepBody    bool
 	callTimeout time.Duration
 	patience    time.Duration
+	contract    string
+	grace       time.Duration
 	maxMessage  int
 	level       string
 
@@ -84,6 +88,8 @@ prints one JSON line {"listening","upstream"} when it is ready.`,
 	f.BoolVar(&p.keepBody, "keep-body", false, "keep arguments and results in the ledger's vault, encrypted")
 	f.DurationVar(&p.callTimeout, "call-timeout", time.Hour, "record a call as unknown that has no answer after this time; 0 for never")
 	f.DurationVar(&p.patience, "evidence-timeout", 10*time.Second, "how long a call may wait for the ledger")
+	f.StringVar(&p.contract, "contract", "", "name of the contract under which tools are called: what its reviews refuse does not reach the server")
+	f.DurationVar(&p.grace, "contract-grace", gate.DefaultGrace, "how long the ledger's last answer about the contract stands when it gives none; a refusal stands for ever")
 	f.IntVar(&p.maxMessage, "max-message", stdio.DefaultMaxLine, "bytes that one message may have")
 	f.StringVar(&p.level, "log-level", "warn", "debug, info, warn or error; logs are JSON lines on stderr")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
@@ -95,6 +101,9 @@ func (c *cli) evidence(p *proxyFlags, server []string) (*proxy.Evidence, error) 
 	if p.patience <= 0 || p.callTimeout < 0 || p.maxMessage < 1<<10 {
 		return nil, usagef("--evidence-timeout 10s --call-timeout 1h --max-message 67108864", "a time is negative, or a bound under 1024 bytes")
 	}
+	if p.grace < 0 || p.contract != "" && event.CheckID("", p.contract) != nil {
+		return nil, usagef("--contract mcp/files --contract-grace 5m", "--contract is no name of 1 to 255 bytes, or --contract-grace is negative")
+	}
 	log, err := c.logger(p.level)
 	if err != nil {
 		return nil, err
@@ -104,7 +113,7 @@ func (c *cli) evidence(p *proxyFlags, server []string) (*proxy.Evidence, error) 
 		return nil, err
 	}
 	return proxy.Open(proxy.Config{Ledger: cl, State: p.state, StateBase: c.stateBase(), Server: server, FailOpen: p.failOpen, KeepBody: p.keepBody,
-		Patience: p.patience, CallTimeout: p.callTimeout, Random: rand.Reader, Now: time.Now, Log: log})
+		Contract: p.contract, Grace: p.grace, Patience: p.patience, CallTimeout: p.callTimeout, Random: rand.Reader, Now: time.Now, Log: log})
 }
 
 // stateBase is where programs of a user keep their state.

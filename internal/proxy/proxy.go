@@ -4,11 +4,13 @@
 //	state     who the proxy is, across restarts
 //	record    attempts before calls leave, outcomes, gaps, recovery
 //	contract  what the server says about its tools
+//	gate      whether the ledger lets tools be called under a contract
 //	traffic   which messages are calls and answers, and what they become
 //	stdio     the wires: lines of a child process
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,14 +22,21 @@ import (
 	"time"
 
 	"counterfoil/internal/proxy/contract"
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/proxy/state"
 	"counterfoil/internal/proxy/traffic"
 )
 
+// Ledger takes evidence and says what contracts allow. *client.Client is one.
+type Ledger interface {
+	record.Ledger
+	gate.Ledger
+}
+
 // Config says how to keep evidence.
 type Config struct {
-	Ledger record.Ledger
+	Ledger Ledger
 	// State is the state directory. Empty chooses a slot below StateBase.
 	State, StateBase string
 	// Server names what is proxied, for the choice of the slots: a command
@@ -36,6 +45,10 @@ type Config struct {
 	// FailOpen, KeepBody and Patience are those of record.Config.
 	FailOpen, KeepBody bool
 	Patience           time.Duration
+	// Contract names the contract under which tools are called; empty asks for
+	// none. Grace is that of gate.Config.
+	Contract string
+	Grace    time.Duration
 	// CallTimeout is that of traffic.Config.
 	CallTimeout time.Duration
 	Random      io.Reader
@@ -53,6 +66,7 @@ type Evidence struct {
 	cfg      Config
 	dir      *state.Dir
 	recorder *record.Recorder
+	gate     *gate.Gate // nil without a contract
 }
 
 // Open locks the state directory and starts recording.
@@ -72,13 +86,17 @@ func Open(cfg Config) (*Evidence, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	book, err := contract.Open(dir, e.recorder, cfg.Log)
+	if err == nil && cfg.Contract != "" {
+		e.gate, err = gate.Open(gate.Config{Ledger: cfg.Ledger, State: dir, Contract: cfg.Contract, Grace: cfg.Grace,
+			Patience: cmp.Or(cfg.Patience, record.DefaultPatience), FailOpen: cfg.FailOpen, Now: cfg.Now, Log: cfg.Log})
+	}
 	if err != nil {
 		stopped, cancel := context.WithCancel(context.Background())
 		cancel()
 		e.recorder.Close(stopped)
 		return nil, errors.Join(err, dir.Close())
 	}
-	e.Traffic = &traffic.Config{Recorder: e.recorder, Book: book, CallTimeout: cfg.CallTimeout, Now: cfg.Now, Log: cfg.Log}
+	e.Traffic = &traffic.Config{Recorder: e.recorder, Book: book, Gate: e.gate, CallTimeout: cfg.CallTimeout, Now: cfg.Now, Log: cfg.Log}
 	return e, nil
 }
 
@@ -108,6 +126,7 @@ func (e *Evidence) RuntimeID() string { return e.dir.RuntimeID() }
 // Close waits for what still has to be recorded, within bounds, and lets go of
 // the state directory. What is not recorded then is found by the next start.
 func (e *Evidence) Close() error {
+	e.gate.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	if lost := e.recorder.Close(ctx); lost > 0 {

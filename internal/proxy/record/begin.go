@@ -38,6 +38,7 @@ func (r *Recorder) Begin(ctx context.Context, calls []Call) []Begun {
 		var a *Attempt
 		a, maybe[i], out[i].Err = r.send(limited, bodies[i], stage)
 		if out[i].Attempt = a; a != nil {
+			a.refs = calls[i].Refs
 			last = i
 		}
 	}
@@ -73,16 +74,18 @@ func (r *Recorder) send(ctx context.Context, b *client.Begin, stage client.Stage
 // settle decides what happens to calls without evidence.
 func (r *Recorder) settle(calls []Call, bodies []*client.Begin, out []Begun, maybe []bool) {
 	var without int64
+	refused := false
 	for i := range out {
-		if out[i].Err != nil {
+		refused = refused || out[i].Err != nil
+		if calls[i].Denied == nil && (out[i].Err != nil || calls[i].Unasked) {
 			without++
 		}
 	}
-	if without == 0 {
+	if without == 0 && !refused {
 		return
 	}
 	passed := false
-	if r.cfg.FailOpen {
+	if r.cfg.FailOpen && without > 0 {
 		// The gap is on the disk before any of the calls leaves.
 		err := r.gap.add(r.cfg.Now(), without)
 		if passed = err == nil; !passed {
@@ -92,14 +95,27 @@ func (r *Recorder) settle(calls []Call, bodies []*client.Begin, out []Begun, may
 	for i := range out {
 		switch {
 		case out[i].Err == nil:
-		case passed:
+			if calls[i].Unasked && !passed {
+				out[i].Err = errUncounted
+			}
+		case passed && calls[i].Denied == nil:
 			out[i].Err = nil
 			if maybe[i] { // the attempt may be on record: it must not stay open
-				r.Lane().whole(bodies[i], event.StatusUnknown, "evidence_gap", r.cfg.Now(), len(calls[i].Input))
+				r.Lane().whole(bodies[i], ending{event.StatusUnknown, []string{"evidence_gap"}, calls[i].Refs, r.cfg.Now()}, len(calls[i].Input))
 			}
 		default:
-			r.refuse(bodies[i], len(calls[i].Input), maybe[i])
+			r.refuse(bodies[i], &calls[i], maybe[i])
 		}
+	}
+}
+
+// errUncounted says that a call that nobody decided on cannot be counted.
+var errUncounted = errors.New("a call without an answer of the ledger cannot be counted")
+
+// Refuse records calls that do not leave, later and beside the traffic.
+func (r *Recorder) Refuse(calls []Call) {
+	for i := range calls {
+		r.refuse(r.begin(&calls[i]), &calls[i], false)
 	}
 }
 
@@ -107,10 +123,14 @@ func (r *Recorder) settle(calls []Call, bodies []*client.Begin, out []Begun, may
 var errRefused = errors.New("too many refused calls wait for the ledger")
 
 // refuse records, later, that a call was asked for and never left.
-func (r *Recorder) refuse(b *client.Begin, size int, maybe bool) {
+func (r *Recorder) refuse(b *client.Begin, c *Call, maybe bool) {
 	if r.extra.len() >= maxRefused && !maybe {
 		r.cfg.Log.Warn("a refused call will not be on record", "tool", b.Action.Name, "error", errRefused.Error())
 		return
 	}
-	r.extra.whole(b, event.StatusNotStarted, "not_dispatched", r.cfg.Now(), size)
+	reasons := c.Denied
+	if reasons == nil {
+		reasons = []string{"not_dispatched"}
+	}
+	r.extra.whole(b, ending{event.StatusNotStarted, reasons, c.Refs, r.cfg.Now()}, len(c.Input))
 }

@@ -127,7 +127,7 @@ const sourceEvent = "outcome"
 // durable, or refused for good.
 func (l *Lane) End(a *Attempt, o Outcome) <-chan struct{} {
 	body := &client.Append{AttemptID: a.ID, Lifecycle: string(event.Outcome), SourceEventID: sourceEvent,
-		OccurredAt: event.FormatTime(o.At), Status: o.Status, ReasonCodes: o.Reasons, KeepBody: l.r.cfg.KeepBody}
+		OccurredAt: event.FormatTime(o.At), Status: o.Status, ReasonCodes: o.Reasons, Refs: a.refs, KeepBody: l.r.cfg.KeepBody}
 	size := len(o.Result)
 	if l.r.waiting.full(size) {
 		body.PrivateResult, size = summary(o.Result), 0
@@ -192,8 +192,16 @@ func (l *Lane) Late(a *Attempt, result []byte, at time.Time) {
 	}})
 }
 
+// ending is an outcome without a result.
+type ending struct {
+	status  string
+	reasons []string
+	refs    map[string]string
+	at      time.Time
+}
+
 // whole records an attempt with its outcome, both late.
-func (l *Lane) whole(b *client.Begin, status, reason string, at time.Time, size int) {
+func (l *Lane) whole(b *client.Begin, o ending, size int) {
 	if size > 0 && l.r.waiting.full(size) {
 		size = 0
 		if b.PrivateInputRaw != nil {
@@ -208,7 +216,7 @@ func (l *Lane) whole(b *client.Begin, status, reason string, at time.Time, size 
 			return err
 		}
 		_, err = l.r.cfg.Ledger.Append(ctx, &client.Append{AttemptID: ans.Value.AttemptID, Lifecycle: string(event.Outcome), SourceEventID: sourceEvent,
-			OccurredAt: event.FormatTime(at), Status: status, ReasonCodes: []string{reason}}, stage)
+			OccurredAt: event.FormatTime(o.at), Status: o.status, ReasonCodes: o.reasons, Refs: o.refs}, stage)
 		return err
 	}})
 }

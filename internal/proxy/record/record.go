@@ -71,7 +71,8 @@ type Config struct {
 
 // Bounds of what waits for a ledger that is gone.
 const (
-	defaultPatience = 10 * time.Second
+	// DefaultPatience is that of Config.
+	DefaultPatience = 10 * time.Second
 	// briefly is the patience with a ledger that is known to be gone: enough
 	// for one try.
 	briefly      = 2 * time.Second
@@ -106,7 +107,7 @@ type Recorder struct {
 // finds the attempts that it left open.
 func New(cfg Config) (*Recorder, error) {
 	if cfg.Patience == 0 {
-		cfg.Patience = defaultPatience
+		cfg.Patience = DefaultPatience
 	}
 	if cfg.Pause == nil {
 		cfg.Pause = pause
@@ -173,13 +174,22 @@ type Call struct {
 	Mode    string // effect mode
 	Input   []byte // private; nil if there is none
 	At      time.Time
+	// Refs are those of the outcome, whatever it is: an attempt has none.
+	Refs map[string]string
+	// Denied are the reason codes of a call that must not leave, whether its
+	// attempt is recorded or not.
+	Denied []string
+	// Unasked says that the call leaves although nobody could say whether it may.
+	// It counts as a call without evidence.
+	Unasked bool
 }
 
 // Attempt is a recorded attempt. Only its lane writes to it.
 type Attempt struct {
 	ID      string
-	newest  string // id of the event that a note is about
-	answers int    // late ones
+	newest  string            // id of the event that a note is about
+	refs    map[string]string // of the outcome
+	answers int               // late ones
 }
 
 // source is the proxy's own identity with the names of the peers.

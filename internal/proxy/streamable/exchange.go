@@ -65,6 +65,10 @@ func (x *exchange) run(body []byte) {
 // clients read it as one.
 func (x *exchange) refuse() {
 	answer := x.packet.Refusal()
+	if len(answer) == 0 && x.packet.Denied() {
+		http.Error(x.w, "counterfoil: this call may not be made under its contract, so it was not sent", http.StatusForbidden)
+		return
+	}
 	if len(answer) == 0 {
 		http.Error(x.w, "counterfoil: no evidence of this call could be recorded, so it was not sent", http.StatusServiceUnavailable)
 		return

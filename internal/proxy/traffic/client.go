@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"counterfoil/internal/jsonrpc"
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/toolcall"
 	"counterfoil/ledger/event"
@@ -52,16 +53,42 @@ func (c *Conn) Decide(ctx context.Context, packets ...*Packet) {
 	if len(calls) == 0 {
 		return
 	}
+	verdict := c.cfg.Gate.Ask(ctx)
+	for i := range calls {
+		calls[i].Refs, calls[i].Unasked = verdict.Refs, verdict.Unasked
+		if verdict.Refusal != nil {
+			calls[i].Denied = deniedFor(verdict.Refusal)
+		}
+	}
+	if verdict.Refusal != nil && verdict.Away {
+		c.cfg.Recorder.Refuse(calls) // its record would keep the client waiting
+		for _, p := range packets {
+			if r := of[p]; r[0] < r[1] {
+				p.deny(verdict.Refusal)
+			}
+		}
+		return
+	}
 	begun := c.cfg.Recorder.Begin(ctx, calls)
 	for _, p := range packets {
-		r := of[p]
-		c.decide(p, begun[r[0]:r[1]])
+		if r := of[p]; r[0] < r[1] {
+			c.decide(p, verdict.Refusal, begun[r[0]:r[1]])
+		}
 	}
 }
 
-// decide refuses a packet whole if one of its calls has no evidence.
-func (c *Conn) decide(p *Packet, begun []record.Begun) {
+// decide refuses a packet whole if its calls may not be made, or one of them has
+// no evidence.
+func (c *Conn) decide(p *Packet, denied *gate.Refusal, begun []record.Begun) {
+	reasons := []string{"not_dispatched"}
+	if denied != nil {
+		reasons = deniedFor(denied)
+		p.deny(denied)
+	}
 	for _, b := range begun {
+		if denied != nil {
+			break
+		}
 		if b.Err != nil {
 			c.cfg.Log.Warn("a call is refused: there is no evidence of it", "error", b.Err.Error())
 			p.refuse(refusalEvidence, reasonOf(b.Err))
@@ -70,7 +97,7 @@ func (c *Conn) decide(p *Packet, begun []record.Begun) {
 	}
 	for _, b := range begun {
 		if p.Refused() && b.Attempt != nil {
-			c.lane.End(b.Attempt, record.Outcome{Status: event.StatusNotStarted, Reasons: []string{"not_dispatched"}, At: c.cfg.Now()})
+			c.lane.End(b.Attempt, record.Outcome{Status: event.StatusNotStarted, Reasons: reasons, At: c.cfg.Now()})
 		}
 		p.calls = append(p.calls, &call{attempt: b.Attempt})
 	}

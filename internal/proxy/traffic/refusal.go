@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/toolresult"
@@ -22,6 +23,8 @@ const RefusalCode = -32090
 const (
 	refusalEvidence = "evidence_unavailable"
 	refusalBusy     = "too_many_open_requests"
+	refusalContract = "contract_refused"
+	refusalNoAnswer = gate.ReasonNoAnswer
 )
 
 type refusal struct {
@@ -38,7 +41,7 @@ type refusalError struct {
 
 // refusalData tells a client what to do next, in the words of a tool result
 // (docs/spec/tool-result.md). Nothing of it comes from the call, and no id of the
-// evidence is in it.
+// evidence is in it, but for the review because of which calls are refused.
 type refusalData struct {
 	Code              string              `json:"code"`
 	Reason            string              `json:"reason"`
@@ -48,7 +51,14 @@ type refusalData struct {
 	Status            toolresult.Status   `json:"status"`
 	Outcome           toolresult.Outcome  `json:"outcome"`
 	Recovery          toolresult.Recovery `json:"recovery"`
-	RetryAfterSeconds int                 `json:"retryAfterSeconds"`
+	RetryAfterSeconds int                 `json:"retryAfterSeconds,omitzero"`
+
+	// Of a call that may not be made under its contract.
+	Contract      string   `json:"contract,omitzero"`
+	ReviewEventID string   `json:"reviewEventId,omitzero"`
+	ReasonCodes   []string `json:"reasonCodes,omitempty"`
+	Expected      string   `json:"expected,omitzero"`
+	Got           string   `json:"got,omitzero"`
 }
 
 // neverLeft is what every refusal says of its call.
@@ -68,15 +78,20 @@ var messages = map[string]string{
 // error for each request of the packet. Where none has an id there is nothing to
 // answer, unless it is not known what was asked.
 func (p *Packet) refuse(code, reason string) {
+	p.refuseWith(refusalError{Code: RefusalCode, Message: messages[code], Data: neverLeft(code, reason)})
+}
+
+// refuseWith answers every request of the packet with one error.
+func (p *Packet) refuseWith(e refusalError) {
 	p.refusal = []byte{}
 	var answers [][]byte
 	for i := range p.messages {
 		if m := &p.messages[i]; m.Method != "" && m.ID != nil {
-			answers = append(answers, answer(m.ID, code, reason))
+			answers = append(answers, answer(m.ID, e))
 		}
 	}
 	if p.suspect {
-		answers = append(answers, answer([]byte("null"), code, reason))
+		answers = append(answers, answer([]byte("null"), e))
 	}
 	switch {
 	case len(answers) == 0:
@@ -88,8 +103,8 @@ func (p *Packet) refuse(code, reason string) {
 }
 
 // answer repeats the id as it was spelled: a client compares what it sent.
-func answer(id []byte, code, reason string) []byte {
-	r := refusal{JSONRPC: "2.0", ID: id, Error: refusalError{Code: RefusalCode, Message: messages[code], Data: neverLeft(code, reason)}}
+func answer(id []byte, e refusalError) []byte {
+	r := refusal{JSONRPC: "2.0", ID: id, Error: e}
 	b, err := json.Marshal(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 	if err != nil { // an id that is no scalar, with more than JSON can spell
 		r.ID = jsontext.Value("null")

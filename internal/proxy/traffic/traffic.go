@@ -27,6 +27,7 @@
 //	no answer, connection lost         unknown     connection_lost
 //	cannot be answered                 unknown     response_missing
 //	never sent                         not_started not_dispatched
+//	refused under the contract         not_started access_denied, not_dispatched
 //
 // A call that becomes a task is answered by the result of tasks/result. An
 // answer that could belong to two open calls with one id belongs to neither. An
@@ -44,6 +45,7 @@ import (
 
 	"counterfoil/internal/jsonrpc"
 	"counterfoil/internal/proxy/contract"
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/toolcall"
 	"counterfoil/internal/toolcontract"
@@ -64,6 +66,8 @@ const (
 type Config struct {
 	Recorder *record.Recorder
 	Book     *contract.Book
+	// Gate says whether calls may leave. Nil lets all of them.
+	Gate *gate.Gate
 	// CallTimeout ends the wait for an answer as `unknown`, `timeout`. The
 	// client is told nothing, and a late answer passes. 0 waits for ever.
 	CallTimeout time.Duration
@@ -81,6 +85,7 @@ type Packet struct {
 
 	calls   []*call
 	refusal []byte
+	denied  bool
 	seen    []contract.Observation
 }
 

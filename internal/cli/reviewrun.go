@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -71,7 +72,12 @@ are counted apart.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return c.reviewRun(ctx, &f)
+			err := c.reviewRun(ctx, &f)
+			var code exitCode
+			if err == nil || errors.As(err, &code) {
+				return err
+			}
+			return c.unjudged(err)
 		},
 	}
 	fs := cmd.Flags()

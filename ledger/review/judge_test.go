@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"counterfoil/internal/testkit/evidencekit"
 	"counterfoil/internal/testkit/reviewkit"
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/admission/evidence/npm"
+	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/archive"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/review"
@@ -264,6 +267,70 @@ func TestREV20_ARC14_RealSigstoreWithAnotherTrustRoot(t *testing.T) {
 				t.Fatalf("%+v %v", v.Recheck, err)
 			}
 		})
+	}
+}
+
+// npm's own attestations, judged by npm's key file: with a file that was edited the
+// review flips, and says how; the receipt stays.
+func TestREV20_ADM27_RealNpmAttestationsWithAnEditedKeyFile(t *testing.T) {
+	const gundam = "gundam-visor-cli-v1-tag.tgz"
+	body := evidencekit.Beside(t, gundam+".json")
+	verifier := func(from, to string) admission.Verifier {
+		keys := evidencekit.File(t, "npm-keys.json")
+		if !bytes.Contains(keys, []byte(from)) {
+			t.Fatalf("the key file has no %q", from)
+		}
+		v, err := npm.NewVerifier(evidencekit.Root(t, "npm-seed"), &sigstore.File{Name: "npm_keys", Body: bytes.ReplaceAll(keys, []byte(from), []byte(to))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	p := reviewkit.Load(t, `schema: counterfoil.policy.v1
+id: npm
+version: "1"
+retention: {keep: {kind: security_evidence, days: 400}}
+classes:
+  published:
+    impact: privileged
+    minimum:
+      namespace: [registry_asserted]
+      bindings: [bytes]
+      attestations:
+        - id: publish
+          predicateTypes: ["`+npm.PublishV01+`"]
+          signers: [{keyIds: ["SHA256:jl3bwswu80PjjokCgh0o2w5c2U4LhQAE57gj9cz1kzA"]}]
+        - id: provenance
+          predicateTypes: ["`+npm.Provenance+`"]
+          signers:
+            - issuer: https://token.actions.githubusercontent.com
+              subject: https://github.com/ramonpetgrave64/gundam-visor/.github/workflows/npm-publish.yml@refs/tags/v1.0.1
+    quarantine: {calls: refuse, retries: 0, reviewWithinHours: 24}
+    retention: keep
+`)
+	r := newRoom(t)
+	asItWas := verifier("", "")
+	a := reviewkit.Case{Server: "io.github.ramonpetgrave64/gundam-visor", Package: "gundam-visor", Version: "1.0.1",
+		Repository: "https://github.com/ramonpetgrave64/gundam-visor", Artifact: evidencekit.Beside(t, gundam), Class: "published", Policy: p,
+		Evidence: []admission.Evidence{{Locator: "attestations.json", Body: body}}, Verifiers: []admission.Verifier{asItWas},
+		Signer: reviewkit.NewSigner(1), At: reviewkit.Then}.Admit(t, r, r.owner())
+	if a.Decision != admission.Admit {
+		t.Fatal(a.Decision)
+	}
+	before := r.sealed(t, a.Receipt)
+	c := r.contract("gundam", "privileged", a)
+	want(t, r.judge(p, asItWas), c, "continue", "receipt_still_within_policy")
+	for cause, edit := range map[string][2]string{
+		"signer_key_not_valid_at_signing": {"2025-01-29T00:00:00.000Z", "2024-01-29T00:00:00.000Z"},
+		"signer_key_unknown":              {"SHA256:jl3bwswu", "SHA256:xxxxxxxx"},
+	} {
+		v := want(t, r.judge(p, verifier(edit[0], edit[1])), c, "retire", "current_policy_evidence_fail", "privileged_contract")
+		if !slices.Contains(v.Recheck.Causes, cause) || len(v.Recheck.Findings) != 2 {
+			t.Errorf("%v %+v", v.Recheck.Causes, v.Recheck.Findings)
+		}
+	}
+	if r.sealed(t, a.Receipt) != before {
+		t.Error("the receipt changed")
 	}
 }
 

@@ -142,7 +142,7 @@ func (r *Run) Do(ctx context.Context, p Plan) ([]Outcome, error) {
 // Check says what is missing or unknown.
 func (r *Run) Check() error {
 	if err := event.CheckID("run", r.ID); err != nil || len(r.ID) > MaxRunID {
-		return fmt.Errorf("run id %q: want 1 to %d bytes of text", r.ID, MaxRunID)
+		return fmt.Errorf("run id %.40q of %d bytes: want 1 to %d bytes of text", r.ID, len(r.ID), MaxRunID)
 	}
 	if r.Enforce != "" && !slices.Contains(event.Impacts, r.Enforce) {
 		return fmt.Errorf("enforce %q: want one of %v", r.Enforce, event.Impacts)

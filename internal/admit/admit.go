@@ -250,8 +250,8 @@ func (r *run) conclude(ctx context.Context) (*Result, error) {
 		if kept.Receipt != "" || round == retries || !kept.passing {
 			break
 		}
-		if err := r.cfg.Pause(ctx, pause<<min(round, 6)); err != nil {
-			return nil, err
+		if r.cfg.Pause(ctx, pause<<min(round, 6)) != nil {
+			break // told to stop: the decision is recorded, and stands
 		}
 	}
 	// A backfill is about what was, so it sets no contract unless one is named.

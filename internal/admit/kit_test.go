@@ -153,12 +153,10 @@ func want(t testing.TB, res *admit.Result, d admission.Decision, codes ...admiss
 // events are the events under a trace id, in the order of the log.
 func (r *room) events(trace string) []client.Receipt {
 	r.t.Helper()
-	status, err := r.client.Status(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	last := r.last()
 	var page *client.Answer[client.Receipts]
-	for page == nil || page.Value.TreeSize < status.Value.StreamLast { // the views follow the log
+	var err error
+	for page == nil || page.Value.TreeSize < last { // the views follow the log
 		if page, err = r.client.Receipts(r.t.Context(), url.Values{"limit": {"256"}}); err != nil {
 			r.t.Fatal(err)
 		}
@@ -171,6 +169,16 @@ func (r *room) events(trace string) []client.Receipt {
 	}
 	slices.SortFunc(out, func(a, b client.Receipt) int { return int(a.LeafIndex) - int(b.LeafIndex) })
 	return out
+}
+
+// last is the last sequence of the stream.
+func (r *room) last() uint64 {
+	r.t.Helper()
+	status, err := r.client.Status(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return status.Value.StreamLast
 }
 
 // body reads a body of the archive.

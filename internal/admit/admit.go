@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -217,41 +218,31 @@ type Usage struct{ detail string }
 func (e *Usage) Error() string { return e.detail }
 
 // conclude keeps the records and says the decision; and again, as often as the
-// class allows by itself, while the archive is what stands in the way.
+// class allows by itself, while an archive or a source of evidence that does not answer
+// is what stands in the way.
 func (r *run) conclude(ctx context.Context) (*Result, error) {
 	res := r.result()
-	retries, pause := 0, 4*archiveRights().Delay
+	retries := 0
 	if r.judged.Class != nil {
 		retries = r.judged.Class.Quarantine.Retries
 	}
 	for round := 0; ; round++ {
-		set, err := admission.NewSet(r.judged, r.cfg.Policy)
+		kept, err := r.decide(ctx, res)
 		if err != nil {
-			return nil, fmt.Errorf("records of the admission: %w", err)
-		}
-		var kept *kept
-		if err := r.mark(ctx, "persistence", func(ctx context.Context) (status, error) {
-			kept, err = r.keep(ctx, set)
-			return kept.status(), err
-		}); err != nil {
 			return nil, err
 		}
-		out := admission.Conclude(r.judged, kept.Archived)
-		if err := r.mark(ctx, "linkage", func(context.Context) (status, error) { return kept.link(set) }); err != nil {
-			return nil, err
-		}
-		if res.EventID != "" {
-			res.Earlier = append(res.Earlier, Earlier{res.EventID, res.Decision, res.ReasonCodes})
-		}
-		res.take(out, kept)
-		if res.EventID, err = r.verdict(ctx, out, kept); err != nil {
-			return nil, err
-		}
-		if kept.Receipt != "" || round == retries || !kept.passing {
+		archive := kept.Receipt == "" && kept.passing
+		evidence := slices.Contains(res.ReasonCodes, admission.EvidenceUnavailable)
+		if round == retries || !archive && !evidence {
 			break
 		}
-		if r.cfg.Pause(ctx, pause<<min(round, 6)) != nil {
+		if r.cfg.Pause(ctx, firstRound<<min(round, 6)) != nil {
 			break // told to stop: the decision is recorded, and stands
+		}
+		if evidence {
+			if err := r.mark(ctx, "dependency", r.verify); err != nil {
+				return nil, err
+			}
 		}
 	}
 	// A backfill is about what was, so it sets no contract unless one is named.
@@ -264,27 +255,56 @@ func (r *run) conclude(ctx context.Context) (*Result, error) {
 	return res, nil
 }
 
+// firstRound is how long the first round waits for the second; then twice as long.
+const firstRound = 2 * time.Second
+
+// decide is one round: records, archive, decision.
+func (r *run) decide(ctx context.Context, res *Result) (*kept, error) {
+	set, err := admission.NewSet(r.judged, r.cfg.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("records of the admission: %w", err)
+	}
+	var kept *kept
+	if err := r.mark(ctx, "persistence", func(ctx context.Context) (status, error) {
+		kept, err = r.keep(ctx, set)
+		return kept.status(), err
+	}); err != nil {
+		return nil, err
+	}
+	if err := r.mark(ctx, "linkage", func(context.Context) (status, error) { return kept.link(set) }); err != nil {
+		return nil, err
+	}
+	out := admission.Conclude(r.judged, kept.Archived)
+	if res.EventID != "" {
+		res.Earlier = append(res.Earlier, Earlier{res.EventID, res.Decision, res.ReasonCodes})
+	}
+	res.take(r.judged, out, kept)
+	res.EventID, err = r.verdict(ctx, out, kept)
+	return kept, err
+}
+
 func (r *run) result() *Result {
-	in := r.judged.Input
 	res := &Result{
 		SchemaVersion: ResultSchema, Class: r.req.Class, Policy: r.cfg.Policy.Ref(),
 		AttemptID: r.events.attempt, TraceID: r.events.trace,
 	}
-	if s := in.Snapshot; s != nil {
+	if s := r.found.snapshot; s != nil {
 		res.Server, res.Version = s.ServerName, s.ServerVersion
-	}
-	if b := in.Binding; b != nil {
-		res.Artifact, res.Binding = b.SHA256(), string(b.Kind)
-	}
-	for _, v := range r.judged.Verdicts {
-		if v.Result == admission.ResultFail || v.Result == admission.ResultError {
-			res.Failed = append(res.Failed, v)
-		}
 	}
 	return res
 }
 
-func (res *Result) take(o admission.Outcome, k *kept) {
+// take takes over what a round came to.
+func (res *Result) take(j *admission.Judgement, o admission.Outcome, k *kept) {
+	res.Artifact, res.Binding, res.Failed = "", "", nil
+	if b := j.Input.Binding; b != nil {
+		res.Artifact, res.Binding = b.SHA256(), string(b.Kind)
+	}
+	for _, v := range j.Verdicts {
+		if v.Result == admission.ResultFail || v.Result == admission.ResultError {
+			res.Failed = append(res.Failed, v)
+		}
+	}
 	res.Decision, res.Answers, res.Receipt, res.SpanningSetDigest = o.Decision, o.Answers, o.Receipt, k.span
 	res.VSA = k.vsa
 	res.ReasonCodes = append([]admission.Code{}, o.ReasonCodes...)

@@ -3,11 +3,7 @@ package admit_test
 import (
 	"crypto/ed25519"
 	"encoding/base64"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"counterfoil/ledger/admission"
@@ -118,18 +114,7 @@ func TestARC12_ARC13_ABackfillAddsNothing(t *testing.T) {
 	first := r.admit("standard", publicGood, sigstoreJS(t, "standard"))
 	before := r.body(first.Receipt)
 
-	tarball := read(t, evidence("sigstore-2.0.0.tgz"))
-	tr, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		switch {
-		case strings.HasSuffix(q.URL.Path, "/sigstore/2.0.0"):
-			_, _ = io.WriteString(w, `{"name":"sigstore","version":"2.0.0","dist":{"tarball":"https://example.com/sigstore-2.0.0.tgz","attestations":{"url":"x"}}}`)
-		case strings.HasSuffix(q.URL.Path, ".tgz"):
-			w.Header().Set("Content-Length", strconv.Itoa(len(tarball)))
-			_, _ = w.Write(tarball)
-		default:
-			_, _ = io.WriteString(w, `{"attestations":[]}`)
-		}
-	}))
+	tr, _ := npmRegistry(t, 0) // whose attestation is good
 	m := material(t, publicGood)
 	m.Transport, m.NPMRegistry = tr, "https://example.com"
 	req := sigstoreJS(t, "standard")

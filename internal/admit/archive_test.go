@@ -89,7 +89,7 @@ func TestADM31_QuarantineThenAdmit(t *testing.T) {
 		!slices.Equal(res.Earlier[0].ReasonCodes, []admission.Code{admission.ArchiveWriteFailure, admission.ArchiveFull}) {
 		t.Errorf("asked %d, earlier %+v", l.asked, res.Earlier)
 	}
-	if want := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}; !slices.Equal(r.pauses, want) {
+	if want := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second}; !slices.Equal(r.pauses, want) {
 		t.Errorf("pauses %v", r.pauses)
 	}
 	a, err := r.client.Attempt(t.Context(), res.AttemptID)

@@ -34,13 +34,15 @@ type Material struct {
 	// PlainHTTP allows http:// URLs.
 	PlainHTTP bool
 	Now       func() time.Time
+	// Pause waits between two tries at one URL; nil waits for real.
+	Pause func(ctx context.Context, d time.Duration) error
 	// LookupTXT asks for TXT records; nil asks nobody.
 	LookupTXT namespace.LookupTXT
 }
 
 // NewStack makes the resolvers and verifiers that are shipped.
 func NewStack(m Material) (*Stack, error) {
-	f, err := fetch.New(fetch.Config{Transport: m.Transport, Now: m.Now, PlainHTTP: m.PlainHTTP, Attempts: rights("discovery").Attempts})
+	f, err := fetch.New(fetch.Config{Transport: m.Transport, Now: m.Now, PlainHTTP: m.PlainHTTP, Attempts: rights("discovery").Attempts, Pause: m.Pause})
 	if err != nil {
 		return nil, err
 	}

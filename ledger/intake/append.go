@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strconv"
+	"time"
 
 	"counterfoil/ledger/commit"
 	"counterfoil/ledger/event"
@@ -14,12 +15,10 @@ import (
 // append already became. Errors: *RequestError, *Conflict, *Unlawful,
 // ErrNoAttempt, ErrErased, or trouble.
 func (in *Intake) Append(ctx context.Context, a *Append) (*Result, error) {
-	hex, _ := event.ShardOfAttempt(a.AttemptID)
-	n, err := strconv.ParseUint(hex, 16, 8)
-	if err != nil {
+	shard, ok := shardOf(a.AttemptID)
+	if !ok {
 		return nil, ErrNoAttempt
 	}
-	shard := int(n)
 	if err := in.lock(ctx, shard); err != nil {
 		return nil, err
 	}
@@ -127,9 +126,20 @@ func (a *Append) values() []value {
 	return vs
 }
 
+// ownWrites is how long a reader waits for the index to have what this intake
+// acknowledged. The index is a moment behind the stream; where the stream is away,
+// a reader gets what there is.
+const ownWrites = 2 * time.Second
+
 // Attempt returns all events of an attempt that are on the stream, in order,
-// and its state. ErrNoAttempt if there is none.
+// and its state: at least those that this intake acknowledged. ErrNoAttempt if
+// there is none.
 func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *lifecycle.State, error) {
+	if shard, ok := shardOf(attemptID); ok {
+		wait, cancel := context.WithTimeout(ctx, ownWrites)
+		_ = in.cfg.Index.WaitFor(wait, in.need[shard].Load())
+		cancel()
+	}
 	row, err := in.cfg.Index.Attempt(attemptID)
 	if err != nil {
 		return nil, nil, err
@@ -144,4 +154,11 @@ func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *li
 		}
 	}
 	return out, &row.State, nil
+}
+
+// shardOf is the shard that the id of an attempt names.
+func shardOf(attemptID string) (int, bool) {
+	hex, _ := event.ShardOfAttempt(attemptID)
+	n, err := strconv.ParseUint(hex, 16, 8)
+	return int(n), err == nil
 }

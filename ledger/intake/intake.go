@@ -95,7 +95,7 @@ type Config struct {
 type Intake struct {
 	cfg    Config
 	shards [event.Shards]chan struct{} // one decision at a time per shard
-	need   [event.Shards]uint64        // guarded by the shard: sequence the index must have applied
+	need   [event.Shards]atomic.Uint64 // sequence that the index must have applied; changed by who has the shard
 
 	signer atomic.Pointer[Signer]
 	begins beginCache
@@ -192,7 +192,7 @@ type decision func() (ev *event.Event, repeat *Result, err error)
 func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Result, error) {
 	var sent *Result // what was last published without an answer
 	for {
-		if err := in.cfg.Index.WaitFor(ctx, in.need[shard]); err != nil {
+		if err := in.cfg.Index.WaitFor(ctx, in.need[shard].Load()); err != nil {
 			return nil, err
 		}
 		last := in.cfg.Index.ShardLast(shard)
@@ -217,10 +217,10 @@ func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Resul
 		case err == nil:
 			// From here on a crash loses nothing: the message is on the
 			// stream, and the index and the log are made from it.
-			in.need[shard] = out.Seq
+			in.need[shard].Store(out.Seq)
 			return out, nil
 		case errors.As(err, &wrong):
-			in.need[shard] = wrong.Last
+			in.need[shard].Store(wrong.Last)
 			if err := in.cfg.Index.WaitFor(ctx, wrong.Last); err != nil {
 				return nil, err
 			}

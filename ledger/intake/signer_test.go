@@ -133,3 +133,20 @@ func TestATT33_NothingIsRecordedUnsigned(t *testing.T) {
 		t.Fatalf("afterwards: %v, %v", res, err)
 	}
 }
+
+// TestEVI08_WhatWasAcknowledgedCanBeRead: at once, however far the index is behind
+// the stream.
+func TestEVI08_WhatWasAcknowledgedCanBeRead(t *testing.T) {
+	ctx := context.Background()
+	s := newShared(t)
+	x := s.site(filepath.Join(t.TempDir(), "index"))
+	for i := range 300 {
+		res, err := x.Begin(ctx, parseBegin(t, fmt.Sprintf("read-%d", i), "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := x.Attempt(ctx, res.Rec.Event.AttemptID); err != nil || len(got) != 1 {
+			t.Fatalf("attempt %d: %d events, %v", i, len(got), err)
+		}
+	}
+}

@@ -147,9 +147,11 @@ func (c *Conn) learnTools(p *Packet, cursor string, result []byte) {
 			c.modes[t.Name] = toolcall.EffectMode(f["annotations"])
 		}
 	}
-	f, _ := jsonrpc.Fields(result, "nextCursor")
+	f, twice := jsonrpc.Fields(result, "nextCursor")
 	all, whole := c.pages.add(cursor, jsonrpc.Text(f["nextCursor"]), tools)
-	c.cfg.Gate.Saw(all, whole)
+	if c.cfg.Gate.Saw(all, whole); twice { // peers may read another list than this one
+		c.cfg.Gate.Changed()
+	}
 	p.seen = append(p.seen, contract.Observation{Peers: c.peers, Server: c.server, TraceID: c.trace, Tools: all, Whole: whole, At: c.cfg.Now()})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/lifecycle"
+	"counterfoil/ledger/tiles"
 )
 
 // Error is the error document of every answer that is not a success.
@@ -46,6 +47,13 @@ const (
 	CodeUnavailable  = "unavailable"
 	CodeInternal     = "internal"
 )
+
+// ReasonLogDamaged is the reason of an [Error] where a file of the log is not
+// what the ledger wrote. Asking again does not help before it is put right.
+const ReasonLogDamaged = "log_damaged"
+
+// DamageHint says what to do about a damaged file of the log.
+const DamageHint = "see docs/runbooks/damaged.md: put the file back from a mirror or a backup"
 
 // Unavailable is trouble that passes: the caller may send the same again.
 type Unavailable struct {
@@ -86,6 +94,7 @@ func toError(err error) (out *Error, internal bool) {
 		law *intake.Unlawful
 		una *Unavailable
 		vio *lifecycle.Violation
+		dam *tiles.DamageError
 	)
 	switch {
 	case errors.As(err, &api):
@@ -109,6 +118,8 @@ func toError(err error) (out *Error, internal bool) {
 		return &Error{Code: CodeErased, Message: "the content of this attempt was erased", status: http.StatusGone}, false
 	case errors.As(err, &una):
 		return &Error{Code: CodeUnavailable, Message: una.Message, Reason: una.Reason, Hint: "send the same again later; it is safe", status: http.StatusServiceUnavailable}, true
+	case errors.As(err, &dam):
+		return &Error{Code: CodeInternal, Message: "the log is damaged: " + dam.Error(), Reason: ReasonLogDamaged, Hint: DamageHint, status: http.StatusInternalServerError}, true
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeUnavailable, Message: "the stage was not reached in time; the event may be recorded", Reason: "timeout",
 			Hint: "send the same again to learn; it is safe", status: http.StatusServiceUnavailable}, true

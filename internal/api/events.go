@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,6 +40,8 @@ type StreamedEvent struct {
 // events serves GET /v1/events?from=INDEX: every published leaf in order, then
 // new ones as they are published. NDJSON, or server-sent events whose id is the
 // leaf index; Last-Event-ID resumes behind it. follow=false stops at the end.
+// Where the log cannot be read, the answer is an error, or, once it has begun,
+// the connection breaks behind the last event that is sound.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if err := known(r.URL.Query(), "from", "follow"); err != nil {
 		return err
@@ -63,7 +66,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // a follower stays as long as it likes
-	out := bufio.NewWriterSize(w, 64<<10)
+	sent := &sentWriter{w: w}
+	out := bufio.NewWriterSize(sent, 64<<10)
 	flush := func() error { return errors.Join(out.Flush(), rc.Flush()) }
 
 	err = s.Events(r.Context(), from, follow, Follower{
@@ -77,10 +81,32 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 			return out.WriteByte('\n')
 		},
 	})
-	if err != nil {
-		s.cfg.Logger.Error("event stream ends", "error", err)
+	switch {
+	case err == nil:
+		return nil
+	case !sent.began && out.Buffered() == 0:
+		return err
 	}
-	return nil // the status line is out; the client resumes
+	// An end in good order would say that there is no more: what is sound goes
+	// out, and the connection breaks. The client resumes, and is told then.
+	e := s.Explain("GET /v1/events", err)
+	_ = flush() // the client is gone if this fails
+	return fmt.Errorf("%w: %w", errBroken, e)
+}
+
+// errBroken ends an answer that has begun, so that the client sees that it is
+// not whole.
+var errBroken = errors.New("the answer breaks off")
+
+// sentWriter knows whether anything was written.
+type sentWriter struct {
+	w     io.Writer
+	began bool
+}
+
+func (s *sentWriter) Write(p []byte) (int, error) {
+	s.began = true
+	return s.w.Write(p)
 }
 
 // Follower takes a stream of events. An error of its functions means that it is

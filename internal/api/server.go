@@ -224,7 +224,8 @@ func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Reques
 		if err == nil {
 			err = h(rec, r)
 		}
-		if err != nil {
+		broken := errors.Is(err, errBroken)
+		if err != nil && !broken {
 			s.fail(rec, r, err)
 		}
 		if s.cfg.Observe != nil {
@@ -233,6 +234,9 @@ func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Reques
 	})
 }
 
+		if broken {
+			panic(http.ErrAbortHandler)
+		}
 // recorder remembers the status. It keeps http.NewResponseController working.
 type recorder struct {
 	http.ResponseWriter

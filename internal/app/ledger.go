@@ -24,7 +24,6 @@ import (
 	"counterfoil/ledger/lifecycle"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/stream"
-	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/tlog"
 	"counterfoil/ledger/vault"
 	"counterfoil/witness/client"
@@ -45,7 +44,7 @@ type Ledger struct {
 	vault   *vault.Vault
 	stream  *stream.Stream
 	tlog    *tlog.Log
-	tiles   *tiles.Reader
+	tiles   *logReader
 	index   *index.Index
 	rebuilt bool // the stream was set up anew at this start
 	intake  *intake.Intake
@@ -195,7 +194,7 @@ func (l *Ledger) openStream(ctx context.Context) error {
 }
 
 func (l *Ledger) openLog(ctx context.Context) error {
-	l.tiles = tiles.NewReader(tiles.Dir(l.paths.log()), tiles.Options{})
+	l.tiles = newLogReader(l.paths.log())
 	log, err := tlog.Open(ctx, tlog.Config{
 		Dir: l.paths.log(), GuardDir: l.paths.guard(), Origin: l.id.Origin, Signer: l.keys.Log(), VerifierKey: l.keys.LogVerifierKey(),
 		Create: !l.id.Complete, CheckLeaf: l.checkUnguarded(ctx), Logger: l.log,

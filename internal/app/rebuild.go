@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"counterfoil/ledger/keyring"
-	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 	"counterfoil/projections/follow"
 	"counterfoil/projections/kv"
@@ -50,7 +49,7 @@ func Rebuild(ctx context.Context, cfg Config) (_ *Rebuilt, err error) {
 		return nil, err
 	}
 	l.check = newChecker(l.event.trust.EventKeys)
-	l.tiles = tiles.NewReader(tiles.Dir(p.log()), tiles.Options{})
+	l.tiles = newLogReader(p.log())
 	if err := l.openDisk(ctx); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
-	"counterfoil/ledger/tiles"
 	"counterfoil/projections/follow"
 	"counterfoil/projections/kv"
 	"counterfoil/projections/query"
@@ -96,7 +95,7 @@ func (p published) Inclusion(ctx context.Context, index, size uint64) ([][]byte,
 }
 
 // leafReader reads single leaves for queries.
-type leafReader struct{ r *tiles.Reader }
+type leafReader struct{ r *logReader }
 
 func (r leafReader) Leaf(ctx context.Context, index, size uint64) ([]byte, error) {
 	leaf, err := r.r.Leaf(ctx, index, size)

@@ -27,6 +27,9 @@ type EventsOptions struct {
 	Interrupted func(err error, wait time.Duration)
 }
 
+// reasonDamaged is the reason of an [Error] where a file of the log is damaged.
+const reasonDamaged = "log_damaged"
+
 var (
 	errSilent   = errors.New("the event stream went silent")
 	errStopped  = errors.New("the consumer has had enough")
@@ -37,7 +40,8 @@ var (
 // what the stream repeats or leaves out ends the sequence with an error. A
 // stream that breaks off or goes silent is opened anew at the next index, for
 // as long as ctx lasts; one that cannot be opened at all the first time, or is
-// refused, ends the sequence. The pair is either an event or the last error.
+// refused, ends the sequence. With Stop, a log that is damaged ends it as well:
+// an [Error] of reason log_damaged. The pair is either an event or the last error.
 func (c *Client) Events(ctx context.Context, opts EventsOptions) iter.Seq2[*StreamedEvent, error] {
 	return func(yield func(*StreamedEvent, error) bool) {
 		next, wait, opened := opts.From, firstPause, false
@@ -59,6 +63,9 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) iter.Seq2[*Stre
 			var e *Error
 			again := errors.Is(err, errSilent) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &u) ||
 				errors.As(err, &e) && e.Status >= 500
+			if opts.Stop && errors.As(err, &e) && e.Reason == reasonDamaged {
+				again = false // whoever follows may wait until it is put right
+			}
 			if !opened || !again {
 				yield(nil, err)
 				return

@@ -83,6 +83,20 @@ func TestLOG12_EventsEndWithAnError(t *testing.T) {
 			}
 		})
 	}
+	t.Run("damaged", func(t *testing.T) {
+		requests := 0
+		cl, _ := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			if requests++; requests == 1 {
+				_, _ = io.WriteString(w, line(0))
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			refuse(w, 500, `{"error":{"code":"internal","reason":"log_damaged","message":"tile/entries/001"}}`)
+		})
+		if got, failed := follow(t, cl, EventsOptions{Stop: true}, 0); len(got) != 1 || !strings.Contains(failed, "tile/entries/001") || requests != 2 {
+			t.Errorf("got %v, %q after %d requests", got, failed, requests)
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		cl, _ := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, 401, `{"error":{"code":"unauthorized","message":"no"}}`)

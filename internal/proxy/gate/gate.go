@@ -13,7 +13,8 @@
 //
 // If the contract pins the server's list of tools, calls are refused until a whole
 // list with that digest was seen, and again as soon as the server says that its
-// tools changed, or shows a tool that the list did not have.
+// tools changed, or shows a tool that the list did not have. The newest list counts
+// for all connections; one that was shown another is refused whatever others saw.
 package gate
 
 import (
@@ -122,9 +123,9 @@ func (g *Gate) Close() {
 	g.runs.Wait()
 }
 
-// Ask says what becomes of calls that are made now. It waits for the ledger where
+// Ask says what becomes of calls that are made now on a connection. It waits for the ledger where
 // no answer stands, for as long as patience lasts.
-func (g *Gate) Ask(ctx context.Context) Verdict {
+func (g *Gate) Ask(ctx context.Context, shown Shown) Verdict {
 	if g == nil {
 		return Verdict{}
 	}
@@ -139,7 +140,7 @@ func (g *Gate) Ask(ctx context.Context) Verdict {
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
-	return g.verdict()
+	return g.verdict(shown)
 }
 
 // fresh reports whether the last answer counts without asking again.

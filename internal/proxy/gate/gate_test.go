@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crypto/rand"
-
 	"counterfoil/internal/proxy/state"
+	"counterfoil/internal/toolcontract"
 	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
@@ -59,6 +59,7 @@ type asked struct {
 	mu      sync.Mutex
 	n       int
 	release chan struct{}
+	tools   string
 }
 
 func (a *asked) Disposition(ctx context.Context, _ string) (*client.Answer[client.Disposition], error) {
@@ -67,7 +68,9 @@ func (a *asked) Disposition(ctx context.Context, _ string) (*client.Answer[clien
 	a.mu.Unlock()
 	select {
 	case <-a.release:
-		return &client.Answer[client.Disposition]{Value: good()}, nil
+		d := good()
+		d.Tools = a.tools
+		return &client.Answer[client.Disposition]{Value: d}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -100,7 +103,7 @@ func TestREV28_CallsThatComeTogetherAskOnce(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 100 {
 			calls.Go(func() {
-				if v := g.Ask(t.Context()); v.Refusal != nil || v.Refs["review"] != review {
+				if v := g.Ask(t.Context(), Shown{}); v.Refusal != nil || v.Refs["review"] != review {
 					t.Errorf("got %+v", v)
 				}
 			})
@@ -108,15 +111,15 @@ func TestREV28_CallsThatComeTogetherAskOnce(t *testing.T) {
 		synctest.Wait()
 		close(l.release)
 		calls.Wait()
-		if g.Ask(t.Context()); l.n != 1 {
+		if g.Ask(t.Context(), Shown{}); l.n != 1 {
 			t.Errorf("asked %d times", l.n)
 		}
 		time.Sleep(Fresh)
-		if g.Ask(t.Context()); l.n != 1 {
+		if g.Ask(t.Context(), Shown{}); l.n != 1 {
 			t.Errorf("asked %d times for an answer of 30 seconds", l.n)
 		}
 		time.Sleep(time.Millisecond)
-		if g.Ask(t.Context()); l.n != 2 {
+		if g.Ask(t.Context(), Shown{}); l.n != 2 {
 			t.Errorf("asked %d times for an older one", l.n)
 		}
 	})
@@ -128,17 +131,62 @@ func TestREV28_ALedgerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := open(t, &asked{release: make(chan struct{})})
 		began := time.Now()
-		if v := g.Ask(t.Context()); v.Refusal == nil || v.Refusal.Reason != ReasonNoAnswer || time.Since(began) != 10*time.Second {
+		if v := g.Ask(t.Context(), Shown{}); v.Refusal == nil || v.Refusal.Reason != ReasonNoAnswer || time.Since(began) != 10*time.Second {
 			t.Errorf("got %+v after %v", v, time.Since(began))
 		}
 		began = time.Now()
-		if v := g.Ask(t.Context()); v.Refusal == nil || time.Since(began) != briefly {
+		if v := g.Ask(t.Context(), Shown{}); v.Refusal == nil || time.Since(began) != briefly {
 			t.Errorf("got %+v after %v", v, time.Since(began))
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if v := g.Ask(gone); v.Refusal == nil {
+		if v := g.Ask(gone, Shown{}); v.Refusal == nil {
 			t.Errorf("got %+v", v)
 		}
 	})
+}
+
+// A server that shows its clients different lists cannot hide one behind the other.
+func TestREV28_EachConnectionWasShownThePinnedTools(t *testing.T) {
+	list := func(description string) []toolcontract.Tool {
+		return []toolcontract.Tool{{Name: "t", Raw: []byte(`{"name":"t","description":"` + description + `"}`)}}
+	}
+	d, _ := toolcontract.Digest(list("good")[0].Raw)
+	pinned := toolcontract.DigestList(map[string]string{"t": d.Definition})
+	l := &asked{release: make(chan struct{}), tools: pinned}
+	close(l.release)
+	g := open(t, l)
+	passes := func(s Shown, want bool) {
+		t.Helper()
+		if v := g.Ask(t.Context(), s); (v.Refusal == nil) != want || !want && v.Refusal.Reason != ReasonTools {
+			t.Errorf("got %+v, want passes %v", v, want)
+		}
+	}
+	var a, b, c Shown // c never lists
+	passes(c, false)
+	a = g.Saw(a, list("good"), true)
+	passes(a, true)
+	passes(c, true)
+	b = g.Saw(b, list("evil"), true)
+	for _, s := range []Shown{a, b, c} {
+		passes(s, false)
+	}
+	a = g.Saw(a, list("good"), true)
+	passes(a, true)
+	passes(b, false)
+	b = g.Saw(b, list("good"), false) // a page makes nothing good
+	passes(b, false)
+	b = g.Saw(b, list("good"), true)
+	b = g.Saw(b, list("evil"), false)
+	passes(a, false)
+	a = g.Saw(a, list("good"), true)
+	passes(a, true)
+	passes(b, false)
+	b = g.Saw(b, list("good"), true)
+	passes(b, true)
+	b = g.Changed()
+	passes(a, false)
+	a = g.Saw(a, list("good"), true)
+	passes(a, true)
+	passes(b, false)
 }

@@ -54,7 +54,7 @@ type Refusal struct {
 }
 
 // verdict reads the last answer.
-func (g *Gate) verdict() Verdict {
+func (g *Gate) verdict(shown Shown) Verdict {
 	v := Verdict{Away: g.fault != nil}
 	if !g.stands() {
 		if g.cfg.FailOpen {
@@ -74,16 +74,17 @@ func (g *Gate) verdict() Verdict {
 	if a.Call != callAllow && a.ReviewEventID != "" {
 		v.Refs[refReview] = a.ReviewEventID
 	}
+	got, differs := g.differs(a.Tools, shown)
 	switch {
 	case a.Call == callRefuse:
 		v.Refusal = &Refusal{Reason: a.Reason, Message: a.Message, Contract: g.cfg.Contract, ReviewEventID: a.ReviewEventID, ReasonCodes: a.ReasonCodes}
 		if a.Message == "" {
 			v.Refusal.Message = "tools may not be called under contract " + g.cfg.Contract
 		}
-	case a.Tools != "" && g.seen.digest != a.Tools:
-		v.Refusal = &Refusal{Reason: ReasonTools, Contract: g.cfg.Contract, Expected: a.Tools, Got: g.seen.digest,
+	case a.Tools != "" && differs:
+		v.Refusal = &Refusal{Reason: ReasonTools, Contract: g.cfg.Contract, Expected: a.Tools, Got: got,
 			Message: "the server does not show the tools that contract " + g.cfg.Contract + " pins"}
-		if g.seen.digest == "" {
+		if got == "" {
 			v.Refusal.Message = "the server has not shown all its tools, of which contract " + g.cfg.Contract + " pins the list"
 		}
 	}

@@ -49,11 +49,12 @@ func (c *Conn) Decide(ctx context.Context, packets ...*Packet) {
 		}
 		of[p] = [2]int{first, len(calls)}
 	}
+	shown := c.shown
 	c.mu.Unlock()
 	if len(calls) == 0 {
 		return
 	}
-	verdict := c.cfg.Gate.Ask(ctx)
+	verdict := c.cfg.Gate.Ask(ctx, shown)
 	for i := range calls {
 		calls[i].Refs, calls[i].Unasked = verdict.Refs, verdict.Unasked
 		if verdict.Refusal != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"counterfoil/internal/jsonrpc"
+	"counterfoil/internal/proxy/gate"
 	"counterfoil/internal/proxy/record"
 	"counterfoil/internal/toolcall"
 	"counterfoil/ledger/event"
@@ -34,6 +35,7 @@ type Conn struct {
 	ended   []*call          // with an outcome, still in waiting; oldest first
 	tasks   map[string]*call // by task id; nil if two calls have it
 	pages   pages
+	shown   gate.Shown
 }
 
 // NewConn makes a connection; trace is the trace id of its calls, known is what

@@ -18,7 +18,7 @@ func (c *Conn) Answered(packets ...*Packet) (outcomes []<-chan struct{}) {
 			m := &p.messages[i]
 			if m.Method == toolcall.ListChanged {
 				c.cfg.Log.Info("the server says that its tools changed")
-				c.cfg.Gate.Changed()
+				c.shown = c.cfg.Gate.Changed()
 			}
 			if done := c.answer(p, m); done != nil {
 				outcomes = append(outcomes, done)
@@ -138,7 +138,7 @@ func (c *Conn) learnTools(p *Packet, cursor string, result []byte) {
 	tools, err := toolcontract.Tools(result)
 	if err != nil {
 		c.cfg.Log.Warn("a list of tools is not recorded", "error", err.Error())
-		c.cfg.Gate.Changed()
+		c.shown = c.cfg.Gate.Changed()
 		return
 	}
 	for _, t := range tools {
@@ -149,8 +149,8 @@ func (c *Conn) learnTools(p *Packet, cursor string, result []byte) {
 	}
 	f, twice := jsonrpc.Fields(result, "nextCursor")
 	all, whole := c.pages.add(cursor, jsonrpc.Text(f["nextCursor"]), tools)
-	if c.cfg.Gate.Saw(all, whole); twice { // peers may read another list than this one
-		c.cfg.Gate.Changed()
+	if c.shown = c.cfg.Gate.Saw(c.shown, all, whole); twice { // peers may read another list than this one
+		c.shown = c.cfg.Gate.Changed()
 	}
 	p.seen = append(p.seen, contract.Observation{Peers: c.peers, Server: c.server, TraceID: c.trace, Tools: all, Whole: whole, At: c.cfg.Now()})
 }

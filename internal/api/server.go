@@ -1,7 +1,7 @@
 // Package api serves the ledger over HTTP.
 //
 // Authentication comes before anything else: without the bearer token only
-// /log/, /v1/trust, /healthz and /readyz answer. Every input is bounded before
+// /log/, /v1/trust, /v1/policy, /healthz and /readyz answer. Every input is bounded before
 // it is read. docs/spec/http.md is the contract.
 package api
 
@@ -58,6 +58,8 @@ type Ledger interface {
 	// Check verifies a record's signatures, for the event stream.
 	Check(rec *event.Record, leaf []byte, leafIndex uint64) error
 	Trust() []byte
+	// Policy is the tlog-policy text of the log and its witnesses.
+	Policy() []byte
 	Status(ctx context.Context) Status
 	KeyAdmin
 	Custodian
@@ -152,6 +154,7 @@ func New(cfg Config) *Server {
 		"GET /v1/dispositions":                  s.disposition,
 		"GET /v1/reviews":                       s.listReviews,
 		"GET /v1/trust":                         s.trust,
+		"GET /v1/policy":                        s.policy,
 		"GET /v1/keys":                          s.keys,
 		"POST /v1/keys":                         s.registerKey,
 		"POST /v1/keys/rotate":                  s.rotateKey,
@@ -231,12 +234,12 @@ func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Reques
 		if s.cfg.Observe != nil {
 			s.cfg.Observe(pattern, rec.status, s.cfg.Now().Sub(start))
 		}
-	})
-}
-
 		if broken {
 			panic(http.ErrAbortHandler)
 		}
+	})
+}
+
 // recorder remembers the status. It keeps http.NewResponseController working.
 type recorder struct {
 	http.ResponseWriter
@@ -254,7 +257,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
 
 func (s *Server) public(path string) bool {
-	return s.also[path].Public || path == "/healthz" || path == "/readyz" || path == "/v1/trust" || strings.HasPrefix(path, "/log/")
+	return s.also[path].Public || path == "/healthz" || path == "/readyz" || path == "/v1/trust" || path == "/v1/policy" || strings.HasPrefix(path, "/log/")
 }
 
 // ServeHTTP authenticates and routes.

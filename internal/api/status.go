@@ -65,6 +65,13 @@ func (s *Server) trust(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// policy serves GET /v1/policy.
+func (s *Server) policy(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(s.cfg.Ledger.Policy()) // the client is gone if this fails
+	return nil
+}
+
 // Trust returns the trust file and a line feed.
 func (s *Server) Trust() []byte { return s.cfg.Ledger.Trust() }
 

@@ -89,7 +89,7 @@ func TestEVI05_PRV15_NothingWithoutTheToken(t *testing.T) {
 func TestEVI05_PublicPathsAreTheseAlone(t *testing.T) {
 	l := newLedger(t)
 	l.want(http.StatusCreated, "POST", "/v1/attempts?wait=published", beginBody("inv", `1`))
-	for _, path := range []string{"/log/checkpoint", "/log/tile/0/000.p/1", "/log/tile/entries/000.p/1", "/v1/trust", "/healthz", "/readyz"} {
+	for _, path := range []string{"/log/checkpoint", "/log/tile/0/000.p/1", "/log/tile/entries/000.p/1", "/v1/trust", "/v1/policy", "/healthz", "/readyz"} {
 		if code, _, body := l.call("GET", path, "", ""); code != http.StatusOK {
 			t.Errorf("GET %s: %d %s", path, code, body)
 		}

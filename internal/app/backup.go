@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"counterfoil/internal/api"
 	"counterfoil/internal/backup"
 	"counterfoil/ledger/keyring"
 	"counterfoil/ledger/tiles"
@@ -51,6 +52,9 @@ func (l *Ledger) Backup(ctx context.Context, w io.Writer, from backup.Point, pas
 		return fmt.Errorf("back up the ledger: %w", err)
 	}
 	m, err := backup.Write(ctx, w, src, from)
+	if errors.Is(err, backup.ErrDamaged) {
+		return errors.Join(&api.Unavailable{Reason: "log_damaged", Message: err.Error()}, err)
+	}
 	if err != nil {
 		return fmt.Errorf("back up the ledger: %w", err)
 	}

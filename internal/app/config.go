@@ -185,6 +185,7 @@ func (p paths) stream() string          { return p.join("stream") }
 func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }
+func (p paths) repeat() string          { return p.join("notices.json") }
 func (p paths) stale() string           { return p.join("derived.stale") }
 func (p paths) aside() string           { return p.join("aside") }
 func (p paths) witness() string         { return p.join("witness") }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+
 	"counterfoil/internal/api"
 	"counterfoil/internal/durable"
 	"counterfoil/ledger/event"
@@ -148,13 +150,17 @@ func (l *Ledger) setKeyStatus(ctx context.Context, keyID string, status keyring.
 		if back {
 			// First the note that what is derived does not fit any more: a crash
 			// from here on costs a rebuild and nothing else.
-			return next, l.markStale()
+			lost, err := l.signedNotices(ctx, keyID, at)
+			if err != nil {
+				return nil, err
+			}
+			return next, l.markStale(lost)
 		}
 		return next, l.nothingLate(ctx, keyID, last)
 	})
 	if err == nil && !back && l.nothingLate(ctx, keyID, last) != nil {
 		// It came between the look and the change, and may have been counted.
-		back, err = true, l.markStale()
+		back, err = true, l.markStale(&notices{})
 	}
 	if err == nil && back {
 		l.partFailed("keys", errStale)
@@ -164,8 +170,14 @@ func (l *Ledger) setKeyStatus(ctx context.Context, keyID string, status keyring.
 
 var errStale = errors.New("the key's end reaches back to leaves that were counted: a new start makes index and views anew")
 
-func (l *Ledger) markStale() error {
-	return durable.WriteFile(l.paths.stale(), []byte("index and views were made under other keys\n"), 0o600)
+// markStale notes that index and views were made under other keys, and which
+// notices have to be announced again.
+func (l *Ledger) markStale(again *notices) error {
+	b, err := json.Marshal(again)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(l.paths.stale(), append(b, '\n'), 0o600)
 }
 
 // nothingLate makes sure that no event of a key that ends at last came behind it.
@@ -257,6 +269,13 @@ func (l *Ledger) clearStale(context.Context) error {
 		return nil
 	}
 	l.log.Warn("a key was revoked for leaves that were counted; index and views are made anew")
+	raw, err := os.ReadFile(l.paths.stale())
+	if err != nil {
+		return err
+	}
+	if err := l.keepNotices(raw); err != nil {
+		return err
+	}
 	for _, dir := range []string{l.paths.index(), l.paths.views()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("delete what was derived under a revoked key: %w", err)

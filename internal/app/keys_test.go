@@ -260,3 +260,42 @@ func TestATT32_ATT33_ATT35_AnExternalSigner(t *testing.T) {
 	}
 	l.begin("unsigned")
 }
+
+// TestATT21_ARevocationEndsNoHold: notices of legal holds and erasures that a
+// revoked key signed are announced again; what was held stays held, and a copy that
+// is restored later learns of the erasures.
+func TestATT21_PRV01_ARevocationEndsNoHold(t *testing.T) {
+	l := newLedger(t)
+	old, _ := l.keys()
+	held, erased := text(l.begin("held"), "attemptId"), text(l.begin("erased"), "attemptId")
+	from := l.streamLast()
+	l.hold(obj{"attempt": held})
+	released := text(l.hold(obj{"attempt": erased}), "holdId")
+	l.want(http.StatusOK, "POST", "/v1/holds/"+released+"/release", nil)
+	l.erase("purged", erased)
+	l.rotate()
+	l.want(http.StatusOK, "POST", "/v1/keys/"+old+"/status", fmt.Appendf(nil, `{"status":"revoked","fromIndex":%d}`, int(from)))
+	dir := l.Ready.Data
+	for range 2 { // the second start finds nothing to repeat
+		l.stop()
+		l = startLedger(t, dir)
+		if holds := l.holds(); len(holds) != 1 || text(holds[0], "attempt") != held {
+			t.Fatalf("holds: %v", holds)
+		}
+		if code, out := l.do("POST", "/v1/erasures", encoded(t, obj{"state": "purged", "attempts": []string{held}, "confirm": true})); code == http.StatusOK {
+			t.Fatalf("the held attempt was erased: %v", out)
+		}
+		if code, _ := l.do("POST", "/v1/attempts", beginBody("erased", `{"n":1}`)); code != http.StatusGone {
+			t.Error("the erased attempt can be compared again")
+		}
+		erasures := 0
+		for _, r := range l.settled("/v1/receipts?kind=ledger")["receipts"].([]any) {
+			if at(r, "statement.erasure") != nil {
+				erasures++
+			}
+		}
+		if erasures != 1 {
+			t.Errorf("%d notices of erasures count", erasures)
+		}
+	}
+}

@@ -105,6 +105,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"witnesses", l.openWitnesses},
 		{"start", l.start},
 		{"notices", l.openCustody},
+		{"notices", l.repeatNotices},
 		{"evidence", l.startExpiry},
 	} {
 		began := cfg.Now()

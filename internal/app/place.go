@@ -111,6 +111,15 @@ func (l *Ledger) leaves(ctx context.Context, from, to, size uint64, yield func(u
 }
 
 // Trust is the trust file, for whoever already trusts this connection.
+// Policy is the tlog-policy text of the log and its witnesses, with nested groups,
+// which the trust file cannot carry.
+func (l *Ledger) Policy() []byte {
+	if l.gather != nil {
+		return l.gather.Policy().Append(nil)
+	}
+	return l.trustFile().Policy().Append(nil)
+}
+
 func (l *Ledger) Trust() []byte { return append(l.trustFile().Append(nil), '\n') }
 
 // bundleWait bounds how long an export waits for a checkpoint over what was

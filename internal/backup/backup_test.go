@@ -374,3 +374,28 @@ func TestDUR03_VerifyWritesNothing(t *testing.T) {
 		t.Errorf("of another key: %+v", s)
 	}
 }
+
+// TestDUR03_ADamagedLogIsNotBackedUp: a backup that nobody could restore is not
+// made; one that continues an earlier one looks at what it holds.
+func TestDUR03_ADamagedLogIsNotBackedUp(t *testing.T) {
+	for _, path := range []string{"tile/entries/000", "tile/0/000", "tile/1/000.p/1"} {
+		w := newWorld(t)
+		w.grow(300)
+		_, m := w.backup(Point{}, "")
+		name := filepath.Join(w.dir, "log", path)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Write(t.Context(), io.Discard, w.source(), Point{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := Write(t.Context(), io.Discard, w.source(), m.To); path == "tile/entries/000" && err != nil {
+			t.Errorf("%s, continued: %v", path, err)
+		}
+	}
+}

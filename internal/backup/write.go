@@ -26,6 +26,10 @@ type Named struct {
 	Data []byte
 }
 
+// ErrDamaged: the log is not what its tree says. It is not backed up, since nobody
+// could restore it; nothing was written.
+var ErrDamaged = errors.New("the log is damaged")
+
 // Source is a ledger to back up. Its tree was taken before Vault is called.
 type Source struct {
 	Origin, Tenant, VKey string
@@ -46,6 +50,9 @@ type Source struct {
 func Write(ctx context.Context, w io.Writer, src *Source, from Point) (*Manifest, error) {
 	if from.Size > src.Tree.Size {
 		return nil, fmt.Errorf("the backup to continue has %d leaves, this ledger %d: it is of another ledger, or this one was set back", from.Size, src.Tree.Size)
+	}
+	if err := checkTree(ctx, tiles.NewReader(src.Tiles, tiles.Options{}), from.Size, src.Tree.Size, src.Tree.Root); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	a := &archive{tar: tar.NewWriter(w), m: &Manifest{
 		SchemaVersion: Schema, Origin: src.Origin, Tenant: src.Tenant, VKey: src.VKey, CreatedAt: event.FormatTime(src.Now),
@@ -184,6 +191,26 @@ func (a *archive) put(name string, data []byte) error {
 	}
 	if _, err := a.tar.Write(data); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// checkTree compares the leaves from an index on with their tiles, and the tiles
+// with the root.
+func checkTree(ctx context.Context, log *tiles.Reader, from, size uint64, root tiles.Hash) error {
+	leaves := from
+	for _, err := range log.Leaves(ctx, from, size, size) {
+		if err != nil {
+			return err
+		}
+		leaves++
+	}
+	got, err := log.Root(ctx, size)
+	if err != nil {
+		return err
+	}
+	if got != root || leaves != size {
+		return fmt.Errorf("%d leaves with root %x, expected %d and %x", leaves, got, size, root)
 	}
 	return nil
 }

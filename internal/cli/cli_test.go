@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"counterfoil/ledger/trust"
 )
 
 const (
@@ -298,13 +300,43 @@ func TestBundleIsWrittenWholeOrNotAtAll(t *testing.T) {
 
 func TestTrustExportNeedsNoToken(t *testing.T) {
 	e := newExecution(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" || r.URL.Path != "/v1/trust" {
+		if r.Header.Get("Authorization") != "" || r.URL.Path != "/v1/trust" && r.URL.Path != "/v1/policy" {
 			t.Errorf("%s with authorization %q", r.URL, r.Header.Get("Authorization"))
 		}
 		answer(w, 200, "{}\n")
 	})
 	delete(e.env, "COUNTERFOIL_TOKEN_FILE")
 	e.run("trust", "export").want(t, 0, "{}\n", "")
+}
+
+// A quorum that a trust file cannot carry is exported as a policy, and its absence
+// in the trust file is said.
+func TestCLM05_TrustExportSaysWhatDoesNotFit(t *testing.T) {
+	const file = `{"eventKeys":[{"fromIndex":0,"keyId":"ed25519:34750f98bd59fcfc946da45aaabe933be154a4b5094e1c4abf42866505f3c97e","publicKey":"iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="}],` +
+		`"log":{"origin":"ledger.example/log","vkey":"ledger.example/log+08cdf2f9+Ae1JKMYo0cLG6ukDOJBZlWEpWSc6XGP5NjbBRhSshzfR"},"schemaVersion":"counterfoil.trust.v1"}` + "\n"
+	key := func(name string, b byte) string {
+		k, err := trust.NewVerifierKey(name, trust.TypeCosignature, bytes.Repeat([]byte{b}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.String()
+	}
+	policy := "log ledger.example/log+08cdf2f9+Ae1JKMYo0cLG6ukDOJBZlWEpWSc6XGP5NjbBRhSshzfR\n" +
+		"witness a " + key("a", 1) + "\nwitness b " + key("b", 2) + "\nwitness c " + key("c", 3) + "\n" +
+		"group g any a b\ngroup top all g c\nquorum top\n"
+	e := newExecution(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/policy" {
+			answer(w, 200, policy)
+			return
+		}
+		answer(w, 200, file)
+	})
+	e.run("trust", "export", "--format", "tlog-policy").want(t, 0, policy, "")
+	if r := e.run("trust", "export"); r.code != 0 || r.out != file || !strings.Contains(r.errOut, "asks for no witness") || !strings.Contains(r.errOut, "--format tlog-policy") {
+		t.Errorf("%+v", r)
+	}
+	policy = strings.Replace(policy, "quorum top", "quorum none", 1)
+	e.run("trust", "export").want(t, 0, file, "")
 }
 
 func TestVersion(t *testing.T) {

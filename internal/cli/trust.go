@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"counterfoil/ledger/trust"
@@ -42,18 +40,24 @@ tools that know nothing of events.`,
 				return err
 			}
 			defer cl.Close()
+			if format == formatPolicy {
+				policy, err := cl.Policy(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return c.deliver(policy, out)
+			}
 			b, err := cl.Trust(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if format == formatPolicy {
-				file, err := trust.Parse(b)
-				if err != nil {
-					return fmt.Errorf("the ledger's trust file: %w", err)
-				}
-				b = file.Policy().Append(nil)
+			if err := c.deliver(b, out); err != nil {
+				return err
 			}
-			return c.deliver(b, out)
+			if policy, err := cl.Policy(cmd.Context()); err == nil { // an older ledger has none
+				c.warnOfPolicy(b, policy)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", formatTrust, formatTrust+" or "+formatPolicy)
@@ -68,3 +72,16 @@ const (
 	formatTrust  = "json"
 	formatPolicy = "tlog-policy"
 )
+
+// warnOfPolicy says that a trust file asks for less than the ledger's own policy: a
+// quorum of groups within groups does not fit into it.
+func (c *cli) warnOfPolicy(file, policy []byte) {
+	f, err := trust.Parse(file)
+	if err != nil {
+		return // who reads it will say so
+	}
+	p, err := trust.ParsePolicy(policy)
+	if err == nil && p.Quorum != trust.QuorumNone && f.Quorum == 0 {
+		c.say("counterfoil: this trust file asks for no witness: the ledger's quorum, of groups within groups, does not fit into it\nhint: give verifiers the policy too: counterfoil trust export --format %s, and verify --policy", formatPolicy)
+	}
+}

@@ -69,6 +69,13 @@ func (c *Client) TlogProof(ctx context.Context, eventID string) ([]byte, error) 
 	return raw, err
 }
 
+// Policy reads the tlog-policy text of the log and its witnesses, as exact bytes.
+// It needs no token, and is worth what the way is worth that it came by.
+func (c *Client) Policy(ctx context.Context) ([]byte, error) {
+	raw, _, err := c.read(ctx, http.MethodGet, "/v1/policy", nil, nil, MaxAnswerBytes)
+	return raw, err
+}
+
 // Trust reads the trust file, as exact bytes. It needs no token. A trust file
 // is worth what the way is worth that it came by.
 func (c *Client) Trust(ctx context.Context) ([]byte, error) {

@@ -177,7 +177,8 @@ func (r *Registry) Register(keyID string, pub ed25519.PublicKey, fromIndex uint6
 }
 
 // SetStatus moves a key from active to retired, revoked or disabled, or from
-// retired to revoked or disabled; everything else is [ErrTransition] (ATT-19).
+// retired to revoked or disabled; everything else is [ErrTransition] (ATT-19). A
+// revocation may be moved to an earlier leaf, never to a later one.
 // at is the first leaf index to which the new status applies: it becomes
 // RevokedFromIndex of a revoked key, which may lie before an earlier ToIndex,
 // and ToIndex of an active key that is retired or disabled.
@@ -187,6 +188,14 @@ func (r *Registry) SetStatus(keyID string, status Status, at uint64) (Entry, err
 		return Entry{}, fmt.Errorf("set key %s to %s: %w", keyID, status, ErrNotRegistered)
 	}
 	e := r.keys[i].clone()
+	if status == Revoked && e.Status == Revoked && at < *e.RevokedFromIndex {
+		e.RevokedFromIndex = &at
+		if err := e.validate(); err != nil {
+			return Entry{}, fmt.Errorf("set key %s to %s at leaf %d: %w", keyID, status, at, err)
+		}
+		r.keys[i] = e
+		return e.clone(), nil
+	}
 	if !slices.Contains(transitions[e.Status], status) {
 		return Entry{}, fmt.Errorf("set key %s to %q: %w: it is %s", keyID, status, ErrTransition, e.Status)
 	}

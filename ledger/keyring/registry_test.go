@@ -71,6 +71,7 @@ func TestATT19_Transitions(t *testing.T) {
 	allowed := map[[2]keyring.Status]bool{
 		{keyring.Active, keyring.Retired}: true, {keyring.Active, keyring.Revoked}: true, {keyring.Active, keyring.Disabled}: true,
 		{keyring.Retired, keyring.Revoked}: true, {keyring.Retired, keyring.Disabled}: true,
+		{keyring.Revoked, keyring.Revoked}: true, // at an earlier leaf
 	}
 	pub, id := key(1)
 	for _, from := range all {
@@ -123,6 +124,11 @@ func TestATT19_IndexesOfATransition(t *testing.T) {
 	*e.ToIndex = 0
 	if e, _ := r.Lookup(id); *e.ToIndex != 30 {
 		t.Error("a returned entry is the registry's own")
+	}
+	for _, at := range []uint64{12, 13} { // it does not move to a later leaf
+		if _, err := r.SetStatus(id, keyring.Revoked, at); !errors.Is(err, keyring.ErrTransition) {
+			t.Errorf("revoked at 12, then at %d: %v", at, err)
+		}
 	}
 	if _, err := r.SetStatus("ed25519:00", keyring.Revoked, 0); !errors.Is(err, keyring.ErrNotRegistered) {
 		t.Errorf("unknown key: %v", err)

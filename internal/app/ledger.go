@@ -152,7 +152,8 @@ func (l *Ledger) openKeys(ctx context.Context) error {
 }
 
 func (l *Ledger) openDisk(context.Context) (err error) {
-	l.disk, err = newDiskWatch(l.cfg.Dir, l.cfg.DiskReserve)
+	l.disk, err = newDiskWatch(l.cfg.Dir, l.cfg.DiskReserve, diskStore{l.paths.vault(), vault.MaxRewrite},
+		diskStore{l.paths.index(), maxRewrite}, diskStore{l.paths.views(), maxRewrite})
 	return err
 }
 
@@ -411,7 +412,7 @@ func (l *Ledger) explain(err error) error {
 	case errors.Is(err, intake.ErrNotSigned):
 		return errors.Join(&api.Unavailable{Reason: "signer_unavailable", Message: "the event could not be signed; nothing was recorded"}, err)
 	case errors.Is(err, vault.ErrNoSpace):
-		return errors.Join(&api.Unavailable{Reason: reasonDiskFull, Message: "too little disk space to keep the attempt's key"}, err)
+		return errors.Join(&api.Unavailable{Reason: reasonDiskFull, Message: "too little disk space to keep the attempt's key and private values"}, err)
 	case errors.Is(err, vault.ErrFailed):
 		l.partFailed("vault", err)
 		return errors.Join(&api.Unavailable{Reason: "vault_unavailable", Message: "the vault failed; the ledger ends and must be started again"}, err)

@@ -27,7 +27,7 @@ func (l *Ledger) Status(ctx context.Context) api.Status {
 		}
 		st.Checks = append(st.Checks, c)
 	}
-	add("disk", l.disk.admit(l.waiting()), fmt.Sprintf("%d bytes free, %d in reserve", l.disk.free.Load(), l.disk.reserve),
+	add("disk", l.disk.admit(l.waiting()), fmt.Sprintf("%d bytes free, %d in reserve", l.disk.free.Load(), l.disk.keep(0)),
 		"free some space; evidence is not refused for its content, and intake goes on by itself")
 	add("stream", l.stream.Healthy(ctx), fmt.Sprintf("last sequence %d", st.StreamLast), "see the ledger's log; events that were accepted are kept")
 	add("log", l.logTrouble(st), fmt.Sprintf("%d leaves", st.LogSize), "see the ledger's log; nothing is skipped, the log goes on where it is")

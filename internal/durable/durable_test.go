@@ -299,3 +299,25 @@ func mustNames(t *testing.T, dir string, want ...string) {
 		t.Fatalf("entries of the directory (-want +got):\n%s", diff)
 	}
 }
+
+// Holes do not count, a directory below does not, and nobody counts beyond the limit.
+func TestOccupied(t *testing.T) {
+	dir := t.TempDir()
+	mustDo(t, os.WriteFile(filepath.Join(dir, "full"), bytes.Repeat([]byte("x"), 1<<20), 0o600))
+	mustDo(t, os.WriteFile(filepath.Join(dir, "hole"), nil, 0o600))
+	mustDo(t, os.Truncate(filepath.Join(dir, "hole"), 1<<30))
+	mustDo(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
+	mustDo(t, os.WriteFile(filepath.Join(dir, "below", "more"), bytes.Repeat([]byte("x"), 4<<20), 0o600))
+	for _, c := range []struct {
+		dir              string
+		limit, low, high uint64
+	}{
+		{dir, 1 << 40, 1 << 20, 2 << 20},
+		{dir, 1 << 19, 1 << 19, 1 << 19},
+		{filepath.Join(dir, "absent"), 1 << 40, 0, 0},
+	} {
+		if n, err := Occupied(c.dir, c.limit); err != nil || n < c.low || n > c.high {
+			t.Errorf("%s, at most %d: %d, %v; want %d to %d", c.dir, c.limit, n, err, c.low, c.high)
+		}
+	}
+}

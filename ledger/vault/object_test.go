@@ -177,7 +177,7 @@ func TestARC04_WhatIsNotStoredLeavesNothing(t *testing.T) {
 	}
 	must(t, v.Sync())
 	free := uint64(10 << 20)
-	v.space = spaceCheck{min: 64 << 20, free: func(string) (uint64, error) { return free, nil }}
+	v.space = spaceCheck{min: 64 << 20, free: func(string) (uint64, error) { return free, nil }, rewrite: noRewrite}
 	_, err = v.PutObject(refBy(id, "x"), nil, bytes.NewReader(large), MaxBody)
 	mustBe(t, err, ErrNoSpace)
 	free = 1 << 30

@@ -164,11 +164,21 @@ func (q quiet) Debugf(string, ...any)          {}
 
 func line(f string, args []any) string { return strings.TrimSpace(fmt.Sprintf(f, args...)) }
 
-// spaceCheck asks for the free space once for every MiB written.
+// MaxRewrite bounds what Badger writes on top of what lies in a vault's
+// directory, in bytes. A compaction writes its input again before it deletes it,
+// and a full memory table lies in its log and in its new table for a while: that
+// is at most as much as there is, and in a large vault at most the tables of
+// level 0 when they hold up writes (12 of 8 MiB), those of two levels that they
+// meet, and a second compaction beside.
+const MaxRewrite = 256 << 20
+
+// spaceCheck asks for the free space once for every MiB written. What Badger may
+// write by itself stays free beside the least.
 type spaceCheck struct {
 	dir     string
 	min     uint64
 	free    func(path string) (uint64, error)
+	rewrite func(path string, limit uint64) (uint64, error)
 	written int64 // since the last look; 0: look now
 }
 
@@ -178,10 +188,14 @@ func (s *spaceCheck) admit(n int) error {
 		if err != nil {
 			return err
 		}
-		if free < s.min {
+		rewrite, err := s.rewrite(s.dir, MaxRewrite)
+		if err != nil {
+			return err
+		}
+		if keep := s.min + rewrite; free < keep {
 			s.written = 0
 			return fmt.Errorf("%w: %d MiB free at %s, %d MiB needed; hint: free some space, nothing was lost",
-				ErrNoSpace, free>>20, s.dir, s.min>>20)
+				ErrNoSpace, free>>20, s.dir, keep>>20)
 		}
 		s.written = 0
 	}

@@ -109,7 +109,8 @@ type Options struct {
 	// CacheKeys bounds the attempt keys kept in memory. 0: 16,384.
 	CacheKeys int
 	// MinFree is the disk space below which writes are refused with
-	// [ErrNoSpace]; erasing is not. Badger writes through a memory map: on a
+	// [ErrNoSpace]; erasing is not. Beside it stays free what the files of the
+	// vault take, at most [MaxRewrite], since a compaction writes them again. Badger writes through a memory map: on a
 	// full disk it would not return an error but kill the process. The space
 	// is looked at every MiB written. 0: 64 MiB.
 	MinFree uint64
@@ -186,7 +187,7 @@ func Open(dir string, sealKey [32]byte, opt Options) (*Vault, error) {
 	v := &Vault{
 		seal: seal, db: db, opt: opt, dir: dir, cache: cache, wal: wal,
 		ops: make(chan *op, maxGroupOps), flushes: make(chan chan error, 64),
-		space: spaceCheck{dir: dir, min: opt.MinFree, free: durable.FreeBytes},
+		space: spaceCheck{dir: dir, min: opt.MinFree, free: durable.FreeBytes, rewrite: durable.Occupied},
 	}
 	v.workers.Go(v.commitOps)
 	v.workers.Go(v.flushAll)

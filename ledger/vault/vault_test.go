@@ -355,13 +355,45 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+func noRewrite(string, uint64) (uint64, error) { return 0, nil }
+
+// What a compaction may write again is kept free beside the least, and grows
+// with the vault.
+func TestLOG14_SpaceForACompactionIsKept(t *testing.T) {
+	free, occupied := uint64(30<<20), uint64(0)
+	s := spaceCheck{min: 8 << 20, free: func(string) (uint64, error) { return free, nil },
+		rewrite: func(_ string, limit uint64) (uint64, error) { return min(occupied, limit), nil }}
+	for _, c := range []struct {
+		occupied, free uint64
+		ok             bool
+	}{
+		{0, 8 << 20, true},
+		{22 << 20, 30 << 20, true},
+		{22<<20 + 1, 30 << 20, false},
+		{1 << 40, MaxRewrite + 8<<20, true},
+		{1 << 40, MaxRewrite + 8<<20 - 1, false},
+	} {
+		occupied, free, s.written = c.occupied, c.free, 0
+		if err := s.admit(1); (err == nil) != c.ok {
+			t.Errorf("%d bytes of files, %d free: %v, want ok %t", c.occupied, c.free, err, c.ok)
+		}
+	}
+	v := open(t, t.TempDir())
+	mustPut(t, v, 1)
+	id, _ := attempt(1)
+	must(t, v.PutBody(id, "s", "n", make([]byte, 4<<20), commit.Raw))
+	if n, err := v.space.rewrite(v.dir, MaxRewrite); err != nil || n < 4<<20 || n > 64<<20 {
+		t.Errorf("the vault takes %d bytes, %v; it holds a body of 4 MiB", n, err)
+	}
+}
+
 func TestLittleSpaceRefusesAndRecovers(t *testing.T) {
 	v := open(t, t.TempDir())
 	mustPut(t, v, 1)
 	free := uint64(10 << 20)
 	// The committer reads the check; nothing is under way now.
 	must(t, v.Sync())
-	v.space = spaceCheck{min: 64 << 20, free: func(string) (uint64, error) { return free, nil }}
+	v.space = spaceCheck{min: 64 << 20, free: func(string) (uint64, error) { return free, nil }, rewrite: noRewrite}
 	id, key := attempt(2)
 	mustBe(t, v.Put(id, key), ErrNoSpace)
 	mustBe(t, v.PutBody(id, "s", "n", nil, commit.Raw), ErrNotFound)
@@ -376,7 +408,7 @@ func TestLittleSpaceRefusesAndRecovers(t *testing.T) {
 
 func TestSpaceIsLookedAtEveryMiB(t *testing.T) {
 	looks := 0
-	s := spaceCheck{min: 1, free: func(string) (uint64, error) { looks++; return 2, nil }}
+	s := spaceCheck{min: 1, free: func(string) (uint64, error) { looks++; return 2, nil }, rewrite: noRewrite}
 	for range 64 {
 		must(t, s.admit(64<<10))
 	}

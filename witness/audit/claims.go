@@ -27,7 +27,7 @@ func (r *Report) claims() []string {
 		out = append(out, fmt.Sprintf("Witnesses: %d of %d trusted witnesses cosigned the checkpoint, as many as are asked for: the tree was logged, and not forked for these witnesses up to this size.", c.Cosigned, c.Witnesses))
 	}
 	if r.Mirror != nil {
-		out = append(out, fmt.Sprintf("Mirror: the copy holds the log up to %d leaves, byte for byte.", r.Mirror.Size))
+		out = append(out, fmt.Sprintf("Mirror: the copy holds the log up to %d leaves, byte for byte; all of it was read in this run.", r.Mirror.Size))
 	}
 	if r.Views != nil {
 		out = append(out, fmt.Sprintf("Views: the server showed %d attempts in the state that their leaves give.", r.Views.Compared))

@@ -3,11 +3,13 @@ package audit
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -24,8 +26,7 @@ import (
 type mirror struct {
 	dir string
 	src tiles.Source // the mirror as a source
-	// have is the mirror's own checkpoint; nil before there is one. Everything
-	// under it was stored before.
+	// have is the mirror's own checkpoint; nil before there is one.
 	have *Checkpoint
 
 	mu    sync.Mutex
@@ -34,11 +35,14 @@ type mirror struct {
 	files uint64          // written
 }
 
-// openMirror opens a mirror, or makes the directory. A checkpoint in it must be
-// one that the log signed.
+// openMirror opens a mirror, or makes the directory. It must hold nothing that no
+// mirror has, and a checkpoint in it must be one that the log signed.
 func openMirror(dir string, key trust.VerifierKey) (*mirror, error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the mirror: %w", err)
+	}
+	if err := onlyMirror(dir); err != nil {
+		return nil, err
 	}
 	m := &mirror{dir: dir, src: tiles.Dir(dir), made: map[string]bool{}}
 	raw, err := readFile(filepath.Join(dir, "checkpoint"), trust.MaxNoteBytes)
@@ -57,6 +61,23 @@ func openMirror(dir string, key trust.VerifierKey) (*mirror, error) {
 	}
 	m.have = c
 	return m, nil
+}
+
+// onlyMirror refuses a directory that holds something else than a mirror: what is
+// in it is about to be served, and written to.
+func onlyMirror(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read the mirror: %w", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		cutOff := strings.HasPrefix(name, ".checkpoint.") && strings.HasSuffix(name, ".tmp") // by a kill
+		if name != "checkpoint" && name != "tile" && !cutOff {
+			return fmt.Errorf("%s is no mirror: expected checkpoint and tile alone, got %q as well (hint: name a new directory, or one that holds nothing else)", dir, name)
+		}
+	}
+	return nil
 }
 
 // size is how many leaves the mirror holds.
@@ -116,12 +137,48 @@ func (m *mirror) keep(p tiles.Path, data []byte) error {
 		}
 		return fmt.Errorf("mirror %s: %w", p, err)
 	}
-	if p.Full() {
-		if err := os.RemoveAll(name + ".p"); err != nil { // coming back after a power loss harms nobody
-			return fmt.Errorf("mirror: remove partial tiles: %w", err)
+	if !p.Full() {
+		return m.compareOlder(p, filepath.Dir(name), data)
+	}
+	if err := os.RemoveAll(name + ".p"); err != nil { // coming back after a power loss harms nobody
+		return fmt.Errorf("mirror: remove partial tiles: %w", err)
+	}
+	return nil
+}
+
+// compareOlder compares the narrower versions of a partial tile or bundle, which
+// stay for readers of an older checkpoint: each is a beginning of data.
+func (m *mirror) compareOlder(p tiles.Path, dir string, data []byte) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("mirror %s: %w", p, err)
+	}
+	for _, e := range entries {
+		w, err := strconv.Atoi(e.Name())
+		if err != nil || w < 1 || w >= p.Width || strconv.Itoa(w) != e.Name() {
+			continue
+		}
+		old := p
+		old.Width = w
+		want := data[:beginning(p.Kind, data, w)]
+		have, err := readFile(filepath.Join(dir, e.Name()), int64(len(data)))
+		if err != nil || !bytes.Equal(have, want) {
+			m.wrong(old, "a file of the mirror holds something else than the log")
 		}
 	}
 	return nil
+}
+
+// beginning is how many bytes the first w hashes or entries take.
+func beginning(kind tiles.Kind, data []byte, w int) int {
+	if kind == tiles.Tile {
+		return w * tiles.HashSize
+	}
+	at := 0
+	for range w {
+		at += 2 + int(binary.BigEndian.Uint16(data[at:]))
+	}
+	return at
 }
 
 func (m *mirror) write(name string, data []byte) error {

@@ -55,15 +55,31 @@ const ReasonLogDamaged = "log_damaged"
 // DamageHint says what to do about a damaged file of the log.
 const DamageHint = "see docs/runbooks/damaged.md: put the file back from a mirror or a backup"
 
-// Unavailable is trouble that passes: the caller may send the same again.
+// Unavailable is trouble of the ledger: the caller may send the same again, and
+// most reasons pass by themselves. unavailableHint knows those that do not.
 type Unavailable struct {
 	// Reason is a fixed word: disk_full, stream_unavailable, log_unavailable,
-	// starting, stopping, log_disagrees, log_set_back, timeout.
+	// starting, stopping, log_disagrees, log_set_back, vault_unavailable,
+	// key_missing, timeout.
 	Reason  string
 	Message string
 }
 
 func (e *Unavailable) Error() string { return e.Reason + ": " + e.Message }
+
+// unavailableHint says who can do something. What needs an operator does not pass
+// while a caller waits, whatever is sent again.
+func unavailableHint(reason string) string {
+	switch reason {
+	case "log_disagrees", "log_set_back":
+		return "tell the operator of the ledger: it takes nothing until they have acted (docs/runbooks/README.md)"
+	case "vault_unavailable":
+		return "tell the operator of the ledger: it must be started again; after that, sending the same again is safe"
+	case "key_missing":
+		return "tell the operator of the ledger: this attempt takes nothing until its key is restored from a backup of the vault; sending the same again does not help"
+	}
+	return "send the same again later; it is safe"
+}
 
 func invalid(path, hint, message string) *Error {
 	return &Error{Code: CodeInvalid, Path: path, Hint: hint, Message: message, status: http.StatusBadRequest}
@@ -117,7 +133,7 @@ func toError(err error) (out *Error, internal bool) {
 	case errors.Is(err, intake.ErrErased):
 		return &Error{Code: CodeErased, Message: "the content of this attempt was erased", status: http.StatusGone}, false
 	case errors.As(err, &una):
-		return &Error{Code: CodeUnavailable, Message: una.Message, Reason: una.Reason, Hint: "send the same again later; it is safe", status: http.StatusServiceUnavailable}, true
+		return &Error{Code: CodeUnavailable, Message: una.Message, Reason: una.Reason, Hint: unavailableHint(una.Reason), status: http.StatusServiceUnavailable}, true
 	case errors.As(err, &dam):
 		return &Error{Code: CodeInternal, Message: "the log is damaged: " + dam.Error(), Reason: ReasonLogDamaged, Hint: DamageHint, status: http.StatusInternalServerError}, true
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,6 +27,20 @@ func TestDUR06_FailuresAreThinnedOut(t *testing.T) {
 		at = at.Add(c.after)
 		if n, ok := f.tell(c.kind, at); n != c.unsaid || ok != c.ok {
 			t.Errorf("step %d: %d, %v; want %d, %v", i, n, ok, c.unsaid, c.ok)
+		}
+	}
+}
+
+// TestDUR06_HintsSayWhatPasses: nobody is told to try again what only an operator
+// can put right.
+func TestDUR06_HintsSayWhatPasses(t *testing.T) {
+	for reason, operator := range map[string]bool{
+		"disk_full": false, "stream_unavailable": false, "starting": false, "stopping": false, "log_behind": false,
+		"log_disagrees": true, "log_set_back": true, "vault_unavailable": true, "key_missing": true,
+	} {
+		e, _ := toError(&Unavailable{Reason: reason})
+		if strings.Contains(e.Hint, "operator") != operator || strings.HasPrefix(e.Hint, "send the same again later") == operator {
+			t.Errorf("%s: hint %q, want an operator named: %t", reason, e.Hint, operator)
 		}
 	}
 }

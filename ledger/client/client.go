@@ -202,12 +202,13 @@ func (c *Client) read(ctx context.Context, method, path string, query url.Values
 }
 
 // repeat makes an idempotent request until it is answered for good, at most
-// Retries further times, each pause twice the one before.
+// Retries further times, each pause twice the one before. What needs an operator,
+// and a stage that the ledger has waited for in vain, is answer enough.
 func (c *Client) repeat(ctx context.Context, do func() error) error {
 	wait := firstPause
 	for try := 0; ; try++ {
 		err := do()
-		if err == nil || try >= c.cfg.Retries || !passing(err) {
+		if err == nil || try >= c.cfg.Retries || !worthRepeating(err) {
 			return err
 		}
 		if perr := c.cfg.Pause(ctx, wait); perr != nil {

@@ -137,6 +137,10 @@ func TestEVI17_ConflictNamesBothDigests(t *testing.T) {
 }
 
 func TestDUR06_UnavailableIsRepeatedForIdempotentCallsOnly(t *testing.T) {
+	unavailable := func(reason string) string {
+		return `{"error":{"code":"unavailable","reason":"` + reason + `"}}`
+	}
+	begin := func(c *Client) error { _, err := c.BeginRaw(t.Context(), []byte(`{}`), ""); return err }
 	const full = `{"error":{"code":"unavailable","message":"no space","reason":"disk_full"}}`
 	for _, c := range []struct {
 		name     string
@@ -151,8 +155,12 @@ func TestDUR06_UnavailableIsRepeatedForIdempotentCallsOnly(t *testing.T) {
 		{"begin, for too long", 99, full, func(c *Client) error { _, err := c.BeginRaw(t.Context(), []byte(`{}`), ""); return err }, 6, false},
 		{"a proxy's 503", 1, "<html>", func(c *Client) error { _, err := c.BeginRaw(t.Context(), []byte(`{}`), ""); return err }, 2, true},
 		{"a read", 1, full, func(c *Client) error { _, err := c.Status(t.Context()); return err }, 1, false},
-		{"a log that disagrees", 1, `{"error":{"code":"unavailable","reason":"log_disagrees"}}`,
-			func(c *Client) error { _, err := c.BeginRaw(t.Context(), []byte(`{}`), ""); return err }, 1, false},
+		{"a log that disagrees", 1, unavailable("log_disagrees"), begin, 1, false},
+		{"a log that was set back", 1, unavailable("log_set_back"), begin, 1, false},
+		{"a vault that failed", 1, unavailable("vault_unavailable"), begin, 1, false},
+		{"an attempt without its key", 1, unavailable("key_missing"), begin, 1, false},
+		{"a stage not reached in time", 1, unavailable("timeout"), begin, 1, false},
+		{"a stream that is away", 1, unavailable("stream_unavailable"), begin, 2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			requests := 0

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -96,14 +97,27 @@ func errorOf(status int, body []byte) *Error {
 	return doc.Error
 }
 
+// needOperator are the reasons of unavailable that do not pass by themselves.
+var needOperator = []string{"log_disagrees", "log_set_back", "vault_unavailable", "key_missing"}
+
+// worthRepeating reports whether a begin or append is sent again at once. A stage
+// that was not reached in time is not: the ledger has waited for it already, and
+// would wait as long for each try.
+func worthRepeating(err error) bool {
+	var e *Error
+	if errors.As(err, &e) && e.Reason == "timeout" {
+		return false
+	}
+	return passing(err)
+}
+
 // passing reports whether the same request may do better in a moment: the
 // ledger says unavailable, or the connection failed. A request that was sent
 // may have been carried out, so only what is idempotent is repeated.
 func passing(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {
-		// log_disagrees needs a person; it does not pass.
-		return e.Status == http.StatusServiceUnavailable && e.Reason != "log_disagrees"
+		return e.Status == http.StatusServiceUnavailable && !slices.Contains(needOperator, e.Reason)
 	}
 	var u *Unreachable
 	if !errors.As(err, &u) {

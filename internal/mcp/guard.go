@@ -36,8 +36,9 @@ const newRevision = "2026-07-28"
 
 // message is what the guard learned of a message.
 type message struct {
-	id       jsontext.Value // as it was sent; nil for a notification
+	id       jsontext.Value // as it was sent; nil if there is none, or none that is lawful
 	method   string         // "" for an answer
+	notifies bool           // it was read to its end, has a method and no member id: nobody waits for an answer
 	revision string         // that the message names in its own _meta; "" for sessions
 	// refusal is the answer to a message that goes no further; nil lets it pass.
 	refusal []byte
@@ -244,12 +245,14 @@ func (m *message) checkParams(params jsontext.Value) *fault {
 }
 
 // look finds id and method at the top of a message that is not otherwise read.
-// It gives up at the first thing that is no JSON.
+// It gives up at the first thing that is no JSON; a message with an unlawful id,
+// or of which the end is not known, is no notification.
 func (m *message) look(raw []byte) {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return
 	}
+	named := false // there is a member id
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()
 		if err != nil {
@@ -266,12 +269,16 @@ func (m *message) look(raw []byte) {
 		if err != nil {
 			return
 		}
-		if member == "id" && validID(v) {
-			m.id = bytes.Clone(v)
-		} else if member == "method" {
+		if member == "id" {
+			named = true
+			if validID(v) {
+				m.id = bytes.Clone(v)
+			}
+		} else {
 			_ = json.Unmarshal(v, &m.method) // no method is known then
 		}
 	}
+	m.notifies = dec.PeekKind() == '}' && !named && m.method != ""
 }
 
 // refuse makes the answer: a tool result for the call of a tool, an error of

@@ -55,7 +55,7 @@ func (s *Server) filter(in io.Reader, pass io.Writer, out *lineWriter) error {
 					out.asked()
 				}
 				_, werr = pass.Write(append(line, '\n'))
-			case m.id == nil && m.method != "":
+			case m.notifies:
 				s.cfg.Logger.Debug("a notification is refused", "method", m.method) // nobody waits for an answer
 			default:
 				werr = out.line(m.refusal)

@@ -156,3 +156,30 @@ func TestTRS27_LinesAreBoundedOverStdio(t *testing.T) {
 		t.Errorf("%d lines: %s", n, out)
 	}
 }
+
+// A request with an id that is not lawful gets an answer, with the id null: only
+// what has no id at all is a notification, to which nobody answers.
+func TestTRS27_StdioAnswersABadID(t *testing.T) {
+	c, err := client.New(client.Config{Server: "http://127.0.0.1:1", Token: "t", Retries: -1}) // is not asked
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, id := range []string{`1.5`, `""`, `null`, `{}`, `true`, `[1]`, `10000000000000000000000`, `1e2`, `"` + strings.Repeat("x", 256) + `"`} {
+		for _, method := range []string{`"ping"`, `"tools/call"`} {
+			out, _ := serve(t, c, hello+`{"jsonrpc":"2.0","id":`+id+`,"method":`+method+"}\n")
+			if n := strings.Count(out, `"id":null,"error":{"code":-32600,`); n != 1 {
+				t.Errorf("%s with id %.20s: %s", method, id, out)
+			}
+		}
+	}
+	// What is cut before its id may be a request.
+	out, _ := serve(t, c, hello+`{"jsonrpc":"2.0","method":"tools/call","params":{"x":"`+strings.Repeat("x", 5<<20)+`"},"id":1}`+"\n")
+	if strings.Count(out, `"id":null,"error":{"code":-32600,`) != 1 {
+		t.Errorf("%.1000s", out)
+	}
+	out, _ = serve(t, c, hello+`{"jsonrpc":"2.0","method":"notifications/cancelled","unknown":1}`+"\n")
+	if strings.Contains(out, `"id":null`) {
+		t.Errorf("a notification is answered: %s", out)
+	}
+}

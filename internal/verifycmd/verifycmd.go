@@ -12,7 +12,7 @@
 //	0  verified; of an equivocation document: the log signed two histories
 //	1  not verified: at least one check failed; the document does not show that
 //	2  could not be judged: wrong usage, no trust file, unreadable, nothing in it,
-//	   not logged, or an age is asked for that no quorum can tell
+//	   not logged, a checkpoint file that is none, or an age is asked for that no quorum can tell
 //
 //	args.go      flags
 //	text.go      the report for people
@@ -100,8 +100,9 @@ func (c *command) verify() report {
 		if opts.Newest, err = c.read(o.checkpoint, trust.MaxNoteBytes); err != nil {
 			return receipt.NotJudgedReport(receipt.CheckCompleteness, "the checkpoint cannot be read: "+err.Error())
 		}
-		if opts.Newest == nil {
-			opts.Newest = []byte{} // an empty file is no checkpoint, and is said to be none
+		if err := isCheckpoint(opts.Newest); err != nil {
+			c.next = "name the file of a signed checkpoint, as GET /log/checkpoint answers it, with --checkpoint"
+			return receipt.NotJudgedReport(receipt.CheckCompleteness, o.checkpoint+": "+err.Error())
 		}
 	}
 	raw, err := c.read(o.file, receipt.MaxBundleBytes)
@@ -136,6 +137,16 @@ func (c *command) verify() report {
 		fmt.Fprintf(c.stderr, "wrote %s with their leaves to %s\n", count(n, "tlog-proof"), clean(o.tlogProof))
 	}
 	return r
+}
+
+// isCheckpoint says why a text is not in the form of a checkpoint. Who signed it
+// is judged with the bundle.
+func isCheckpoint(raw []byte) error {
+	n, err := trust.ParseNote(raw)
+	if err == nil {
+		_, err = trust.ParseCheckpoint(n.Text)
+	}
+	return err
 }
 
 // trusted reads the trust file and the policy, of which at least one is given;

@@ -233,6 +233,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	if err := l.startWitnesses(ctx, run); err != nil {
 		return err
 	}
+	l.publishAgain(ctx)
 	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
 	l.pub.publish = l.publish
 	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log

@@ -85,6 +85,20 @@ func (p *publisher) broadcastLocked() {
 	p.changed = make(chan struct{})
 }
 
+// publishAgain signs a checkpoint before anything is served if the log has leaves
+// beyond the newest one: a crash came between, or the file was lost or is old. The
+// guard has said at the opening which tree it must be. What cannot be signed now
+// is left to the publisher, and the views wait for it.
+func (l *Ledger) publishAgain(ctx context.Context) {
+	size := l.tlog.PublishedSize()
+	if size >= l.tlog.Size() {
+		return
+	}
+	if _, err := l.publish(ctx); err != nil {
+		l.log.Warn("no checkpoint of the whole log could be signed at the start", "published", size, "size", l.tlog.Size(), "error", err)
+	}
+}
+
 // pause waits, and reports whether ctx is still good.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

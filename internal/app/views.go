@@ -76,11 +76,19 @@ func (v *views) trouble(st api.Status) error {
 	return nil
 }
 
-// published is the log as the follower sees it.
+// published is the log as the follower sees it. A checkpoint that was lost with
+// its file, of a log that has all that the views hold, is waited for.
 type published struct{ l *Ledger }
 
 func (p published) Published(context.Context) (uint64, [32]byte, error) {
 	cp := p.l.tlog.Checkpoint()
+	c, err := p.l.views.db.Cursor()
+	if err != nil {
+		return 0, [32]byte{}, err
+	}
+	if cp.Size < c.Size && c.Size <= p.l.tlog.Size() {
+		return 0, [32]byte{}, fmt.Errorf("the file of the newest checkpoint is missing or old, size %d of a log of %d leaves, and is published again", cp.Size, p.l.tlog.Size())
+	}
 	return cp.Size, cp.Root, nil
 }
 

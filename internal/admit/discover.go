@@ -31,10 +31,14 @@ type found struct {
 
 // readLocal reads a local entry; nil if the argument is a name of a registry.
 func readLocal(arg string) (*found, error) {
-	f, err := os.Open(arg)
+	info, err := os.Stat(arg)
 	if errors.Is(err, fs.ErrNotExist) && isName(arg) {
 		return nil, nil
 	}
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe can wait for ever
+		return nil, &Usage{fmt.Sprintf("%s is no regular file", arg)}
+	}
+	f, err := os.Open(arg)
 	if err != nil {
 		return nil, &Usage{fmt.Sprintf("%v (hint: give a server.json, or a name such as io.github.example/server)", err)}
 	}

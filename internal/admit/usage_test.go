@@ -20,6 +20,7 @@ func TestADM21_WhatIsWrongAtOnceRecordsNothing(t *testing.T) {
 		"absent evidence":    func(q *admit.Request) { q.Evidence = []string{t.TempDir() + "/absent"} },
 		"absent artifact":    func(q *admit.Request) { q.Artifact = t.TempDir() + "/absent" },
 		"absent entry":       func(q *admit.Request) { q.Entry = t.TempDir() + "/absent.json" },
+		"a device":           func(q *admit.Request) { q.Entry = "/dev/null" },
 		"a folder":           func(q *admit.Request) { q.Entry = t.TempDir() },
 		"no such package":    func(q *admit.Request) { q.Package = "oci" },
 		"no such identifier": func(q *admit.Request) { q.Package = "npm:other" },

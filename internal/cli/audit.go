@@ -71,7 +71,7 @@ Exit codes: 0 verified, 1 not verified, 2 could not be judged.`,
 	fs.DurationVar(&f.deadline, "deadline", 0, "end after this time, with 2 unless something is wrong already (default: none)")
 	fs.DurationVar(&f.timeout, "timeout", 30*time.Second, "time limit of one request; it is made up to 4 times")
 	fs.BoolVar(&f.progress, "progress", false, "show progress on stderr, also where that is no terminal")
-	fs.BoolVar(&f.quiet, "quiet", false, "show no progress and no talk; the report stays")
+	fs.BoolVar(&f.quiet, "quiet", false, "show no progress and no talk; the report stays, or why there is none")
 	c.addJSONFlag(cmd)
 	return cmd
 }
@@ -99,7 +99,7 @@ func (c *cli) audit(ctx context.Context, log string, f auditFlags) error {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	if err != nil && !f.quiet {
+	if unsaid := !c.json && report.ExitCode() == exitUsage; err != nil && (!f.quiet || unsaid) { // a report says it otherwise
 		c.sayError(err)
 	}
 	if c.json {

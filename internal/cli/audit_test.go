@@ -33,8 +33,11 @@ func TestAuditThatCannotBeginIsNotJudged(t *testing.T) {
 		if r.code != exitUsage || r.out != "" || !strings.Contains(r.errOut, c.say) {
 			t.Errorf("%v: %+v", c.args, r)
 		}
-		if r = e.run(append(c.args, "--quiet")...); r.code != exitUsage || r.errOut != "" {
+		if r = e.run(append(c.args, "--quiet")...); r.code != exitUsage || !strings.Contains(r.errOut, c.say) {
 			t.Errorf("%v --quiet: %+v", c.args, r)
+		}
+		if r = e.run(append(c.args, "--quiet", "--json")...); r.code != exitUsage || r.errOut != "" {
+			t.Errorf("%v --quiet --json: %+v", c.args, r)
 		}
 		r = e.run(append(c.args, "--json")...)
 		var doc audit.Report

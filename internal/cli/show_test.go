@@ -165,6 +165,8 @@ func TestLOG12_TailGoesOnWhereItWas(t *testing.T) {
 		switch requests++; r.URL.RawQuery {
 		case "follow=false&from=1":
 			_, _ = io.WriteString(w, line("1", "failed")+"\n"+`{"leafIndex":2,"parked":"no record\u001b[2J","treeSize":3}`+"\n")
+		case "follow=false&from=2":
+			answer(w, http.StatusInternalServerError, `{"error":{"code":"internal","message":"the log is damaged: tile/entries/000","reason":"log_damaged"}}`)
 		default:
 			answer(w, http.StatusBadRequest, `{"error":{"code":"invalid_request","message":"from"}}`)
 		}
@@ -173,6 +175,9 @@ func TestLOG12_TailGoesOnWhereItWas(t *testing.T) {
 		`     2  parked: no record\u{1b}[2J` + "\n"
 	e.run("tail", "--from", "1", "--follow=false").want(t, 0, want, "")
 	e.run("tail", "--from", "1", "--follow=false", "--json").want(t, 0, line("1", "failed")+"\n"+`{"leafIndex":2,"parked":"no record\u001b[2J","treeSize":3}`+"\n", "")
+	if r := e.run("tail", "--from", "2", "--follow=false"); r.code != 1 || r.out != "" || !strings.Contains(r.errOut, "tile/entries/000") {
+		t.Errorf("a damaged log: %+v", r)
+	}
 	e.run("tail").want(t, 1, "", "counterfoil: invalid_request: from\n")
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"sync"
@@ -29,7 +30,7 @@ type damage struct {
 }
 
 func newLogReader(dir string) *logReader {
-	r := &logReader{src: tiles.Dir(dir)}
+	r := &logReader{src: whole{tiles.Dir(dir)}}
 	r.now.Store(r.fresh())
 	return r
 }
@@ -60,7 +61,7 @@ func (r *logReader) Trouble(ctx context.Context) error {
 
 func (r *logReader) note(err error, again func(context.Context, *tiles.Reader) error) {
 	var bad *tiles.DamageError
-	if !errors.As(err, &bad) && !errors.Is(err, fs.ErrNotExist) {
+	if !errors.As(err, &bad) {
 		return
 	}
 	r.mu.Lock()
@@ -68,6 +69,19 @@ func (r *logReader) note(err error, again func(context.Context, *tiles.Reader) e
 	if r.damage == nil {
 		r.damage = &damage{err, again}
 	}
+}
+
+// whole is a log of which every file is there: one that is not is damage. A tree
+// is read only where it was published.
+type whole struct{ tiles.Source }
+
+// Read implements [tiles.Source].
+func (w whole) Read(ctx context.Context, p tiles.Path) ([]byte, tiles.Path, error) {
+	data, got, err := w.Source.Read(ctx, p)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", &tiles.DamageError{Path: p, Problem: "the file is missing"}, err)
+	}
+	return data, got, err
 }
 
 // noted makes a read and remembers what it met.

@@ -91,6 +91,21 @@ func TestLOG12_LOG15_ADamagedBundleIsNoEndOfTheEvents(t *testing.T) {
 	if code, out = l.do("GET", "/readyz", nil); code != http.StatusOK {
 		t.Errorf("after the repair: %d %v", code, out)
 	}
+	// A file that is gone is damage as well.
+	gone := filepath.Join(dir, "log", "tile", "entries", "000")
+	if err := os.Rename(gone, gone+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := l.do("GET", "/v1/events?follow=false", nil); code != http.StatusInternalServerError || text(out, "error.reason") != "log_damaged" {
+		t.Errorf("%d %v", code, out)
+	}
+	if code, out = l.do("GET", "/readyz", nil); code != http.StatusServiceUnavailable || !failing(out, "tiles", "tile/entries/000") {
+		t.Errorf("%d %v", code, out)
+	}
+	if err := os.Rename(gone+".aside", gone); err != nil {
+		t.Fatal(err)
+	}
+	l.want(http.StatusOK, "GET", "/readyz", nil)
 	if n := len(l.events("")); n != 600 {
 		t.Errorf("after the repair: %d events", n)
 	}

@@ -51,7 +51,9 @@ func (c *cli) showStatus(server string, s *client.Status) error {
 	if !s.Ready {
 		ready = "not ready: it takes no events now"
 		fails := slices.DeleteFunc(slices.Clone(s.Checks), func(ch client.Check) bool { return ch.OK })
-		if len(fails) > 0 && !slices.ContainsFunc(fails, func(ch client.Check) bool { return !strings.HasPrefix(ch.Name, "witness ") }) {
+		if len(fails) == 1 && fails[0].Name == "tiles" {
+			ready = "not ready: it takes events, but a file of the log is damaged"
+		} else if len(fails) > 0 && !slices.ContainsFunc(fails, func(ch client.Check) bool { return !strings.HasPrefix(ch.Name, "witness ") }) {
 			ready = "not ready: it takes events, but a witness is at odds with the log"
 		}
 	}

@@ -154,6 +154,10 @@ disk   ok      plenty
 		t.Errorf("got %+v", r)
 	}
 	e.run("doctor", "--json").want(t, 1, full+"\n", "")
+	doc = strings.Replace(full, `"name":"disk"`, `"name":"tiles"`, 1)
+	if r = e.run("doctor"); r.code != 1 || !strings.Contains(r.out, "it takes events, but a file of the log is damaged") {
+		t.Errorf("got %+v", r)
+	}
 }
 
 func TestLOG12_TailGoesOnWhereItWas(t *testing.T) {

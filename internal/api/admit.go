@@ -22,6 +22,9 @@ import (
 type Admitter interface {
 	// SealReceipt keeps the records of an admission and signs their receipt.
 	SealReceipt(ctx context.Context, attemptID string, r ReceiptRequest) (*AdmissionReceipt, error)
+	// ReviewSummary returns a review as a SLSA verification summary in a Sigstore
+	// bundle. e is the event of that id. Errors of the archive come as they are.
+	ReviewSummary(ctx context.Context, eventID string, e *event.Event) ([]byte, error)
 }
 
 // ReceiptRequest asks for the archive receipt of an admission.

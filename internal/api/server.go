@@ -178,6 +178,7 @@ func New(cfg Config) *Server {
 		s.handle("POST /v1/rechecks", s.putRecheck)
 		s.handle("POST /v1/archive", s.keepBody)
 		s.handle("POST /v1/admissions/{attemptId}/receipt", s.sealReceipt)
+		s.handle("GET /v1/reviews/{eventId}/vsa", s.reviewSummary)
 	}
 	if cfg.Metrics != nil {
 		s.handle("GET /metrics", func(w http.ResponseWriter, r *http.Request) error {
@@ -196,6 +197,7 @@ var parameters = map[string][]string{
 	"POST /v1/rechecks":                       {"owner", "class", "kind", "days", "sensitive"},
 	"POST /v1/archive":                        {"owner", "role", "class", "kind", "days", "sensitive"},
 	"POST /v1/admissions/{attemptId}/receipt": {},
+	"GET /v1/reviews/{eventId}/vsa":           {},
 	"POST /v1/attempts":                       {"wait"},
 	"POST /v1/attempts/{attemptId}/events":    {"wait"},
 	"POST /v1/events:batch":                   {"wait"},

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -55,9 +54,7 @@ func (l *Ledger) SealReceipt(ctx context.Context, attemptID string, r api.Receip
 	if err != nil {
 		return nil, api.NewInvalid("/records", "the records must name each other; make all of them from one judgement", err.Error())
 	}
-	l.event.mu.Lock()
-	signer := l.event.signer
-	l.event.mu.Unlock()
+	signer := l.eventSigner()
 	sealed, err := admission.Seal(receipt, signer)
 	if err != nil {
 		return nil, &archive.Failure{Code: admission.ArchiveUnsigned, Doing: "sign the receipt", Err: err}
@@ -97,20 +94,12 @@ func (l *Ledger) SealReceipt(ctx context.Context, attemptID string, r api.Receip
 // bytes, nor of a key that signs digests, which those tools do not know.
 func (l *Ledger) summary(set *admission.Set, receipt, span string, signer keyring.Signer) ([]record, error) {
 	payload, ok, err := vsa.Statement(set, receipt, span, l.id.Origin)
-	if err != nil || !ok || signer.KeyID() != event.KeyID(signer.Public()) {
+	if err != nil || !ok || !signsMessages(signer) {
 		return nil, err
 	}
-	sig, err := signer.Sign(event.PAE(vsa.PayloadType, payload))
+	b, err := signSummary(payload, signer)
 	if err != nil {
 		return nil, &archive.Failure{Code: admission.ArchiveUnsigned, Doing: "sign the verification summary", Err: err}
-	}
-	der, err := x509.MarshalPKIXPublicKey(signer.Public())
-	if err != nil {
-		return nil, fmt.Errorf("public key of the signer: %w", err)
-	}
-	b, err := vsa.Bundle(payload, sig, der)
-	if err != nil {
-		return nil, err
 	}
 	return []record{{"vsa", admission.Digest(b), b}}, nil
 }

@@ -20,14 +20,14 @@ import (
 func (c *cli) reviewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "review",
-		Short: "Re-read old admissions under today's policy: run, due, report",
+		Short: "Re-read old admissions under today's policy: run, due, report, export",
 		Long: `review judges the receipts of old admissions anew: their evidence is taken from the archive
 and verified again, under today's policy and trust material. The result is a review event for
 each contract; the receipt never changes (docs/review.md).`,
 		Args: c.groupArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(c.reviewRunCommand(), c.reviewDueCommand(), c.reviewReportCommand())
+	cmd.AddCommand(c.reviewRunCommand(), c.reviewDueCommand(), c.reviewReportCommand(), c.reviewExportCommand())
 	return cmd
 }
 

@@ -117,6 +117,14 @@ func (c *Client) Reviews(ctx context.Context, query url.Values) (*Answer[Reviews
 	return get[Reviews](ctx, c, "/v1/reviews", query)
 }
 
+// ReviewSummary reads a review of a contract as a SLSA verification summary: a Sigstore
+// bundle that the ledger signs. There is none of a review by a person, nor where no bytes
+// of an artifact are named: *[Error] with status 404.
+func (c *Client) ReviewSummary(ctx context.Context, eventID string) ([]byte, error) {
+	b, _, err := c.read(ctx, http.MethodGet, "/v1/reviews/"+url.PathEscape(eventID)+"/vsa", nil, nil, MaxAnswerBytes)
+	return b, err
+}
+
 // ArchiveBody reads a body of the archive by its digest, of at most limit bytes.
 // The bytes are not compared with the digest.
 func (c *Client) ArchiveBody(ctx context.Context, digest string, limit int64) ([]byte, error) {

@@ -1,6 +1,7 @@
-// Package vsa writes a decision on an MCP server for the tools of others: a SLSA
-// Verification Summary Attestation v1, in a DSSE envelope with one signature, in a
-// Sigstore bundle v0.3. It stands beside the archive receipt, and says less.
+// Package vsa writes a decision on an MCP server, and a review of its contract, for the
+// tools of others: a SLSA Verification Summary Attestation v1, in a DSSE envelope with
+// one signature, in a Sigstore bundle v0.3. It stands beside the archive receipt or the
+// review event, and says less.
 //
 // What such an attestation has no word for (reason codes, quarantine, receipt) is in
 // the predicate under a URI of ours, which other readers ignore. No SLSA level is
@@ -31,6 +32,8 @@ const (
 	BundleType    = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	// Extension is the member of the predicate that holds a [Decision].
 	Extension = "https://counterfoil.example/ext/decision/v1"
+	// ReviewExtension is the member of the predicate that holds a [Review].
+	ReviewExtension = "https://counterfoil.example/ext/review/v1"
 )
 
 // Decision is what a summary has no word for.
@@ -68,7 +71,8 @@ type predicate struct {
 	VerificationResult string     `json:"verificationResult"` // PASSED or FAILED
 	VerifiedLevels     []string   `json:"verifiedLevels"`
 	SLSAVersion        string     `json:"slsaVersion"`
-	Decision           Decision   `json:"https://counterfoil.example/ext/decision/v1"`
+	Decision           *Decision  `json:"https://counterfoil.example/ext/decision/v1,omitempty"`
+	Review             *Review    `json:"https://counterfoil.example/ext/review/v1,omitempty"`
 }
 
 // VerifierID is the URI of a ledger as a verifier, by the origin of its log.
@@ -87,35 +91,56 @@ func Statement(s *admission.Set, receipt, spanningSet, origin string) (payload [
 		return nil, false, nil
 	}
 	d := s.Decision
-	st := statement{
-		Type: "https://in-toto.io/Statement/v1", PredicateType: PredicateType,
-		Subject: []resource{{Name: subjectName(s.Binding), Digest: s.Binding.Bytes.Digests}},
-		Predicate: predicate{
-			TimeVerified: d.DecidedAt, ResourceURI: resourceURI(s.Binding), SLSAVersion: "1.0",
-			Policy:             resource{URI: "urn:counterfoil:policy:" + url.PathEscape(d.Policy.ID) + ":" + url.PathEscape(d.Policy.Version), Digest: sha(d.Policy.Digest)},
-			VerificationResult: "FAILED", VerifiedLevels: []string{"FAILED"},
-			Decision: Decision{d.Decision, d.ReasonCodes, d.Class, s.Snapshot.ServerName, spanningSet, receipt},
-		},
+	p := predicate{
+		TimeVerified: d.DecidedAt, ResourceURI: resourceURI(s.Binding), Policy: policyOf(d.Policy),
+		Decision: &Decision{d.Decision, d.ReasonCodes, d.Class, s.Snapshot.ServerName, spanningSet, receipt},
 	}
-	st.Predicate.Verifier.ID = VerifierID(origin)
-	if d.Decision == admission.Admit {
-		st.Predicate.VerificationResult, st.Predicate.VerifiedLevels = "PASSED", []string{Level(d.Class)}
-	}
+	p.Verifier.ID = VerifierID(origin)
+	p.conclude(d.Decision == admission.Admit, d.Class)
 	for _, f := range s.Evidence.Used {
-		in := resource{URI: f.Locator, Digest: sha(f.Evidence)}
-		if !slices.ContainsFunc(st.Predicate.InputAttestations, func(r resource) bool { return r.Digest["sha256"] == in.Digest["sha256"] }) {
-			st.Predicate.InputAttestations = append(st.Predicate.InputAttestations, in)
-		}
+		p.input(f.Locator, f.Evidence)
 	}
-	b, err := json.Marshal(st)
+	payload, err = encode(resource{Name: subjectName(s.Binding), Digest: s.Binding.Bytes.Digests}, p)
+	return payload, err == nil, err
+}
+
+// conclude states the result, and the level of a class that passed.
+func (p *predicate) conclude(passed bool, class string) {
+	p.VerificationResult, p.VerifiedLevels = "FAILED", []string{"FAILED"}
+	if passed {
+		p.VerificationResult, p.VerifiedLevels = "PASSED", []string{Level(class)}
+	}
+}
+
+// input adds a file of evidence that is not there yet.
+func (p *predicate) input(locator, digest string) {
+	in := resource{URI: locator, Digest: sha(digest)}
+	if !slices.ContainsFunc(p.InputAttestations, func(r resource) bool { return r.Digest["sha256"] == in.Digest["sha256"] }) {
+		p.InputAttestations = append(p.InputAttestations, in)
+	}
+}
+
+// encode returns the canonical bytes of a statement about one artifact.
+func encode(subject resource, p predicate) ([]byte, error) {
+	p.SLSAVersion = "1.0"
+	b, err := json.Marshal(statement{Type: "https://in-toto.io/Statement/v1", Subject: []resource{subject}, PredicateType: PredicateType, Predicate: p})
 	if err != nil {
-		return nil, false, fmt.Errorf("verification summary: %w", err)
+		return nil, fmt.Errorf("verification summary: %w", err)
 	}
 	v := jsontext.Value(b)
 	if err := v.Canonicalize(); err != nil {
-		return nil, false, fmt.Errorf("verification summary: %w", err)
+		return nil, fmt.Errorf("verification summary: %w", err)
 	}
-	return v, true, nil
+	return v, nil
+}
+
+// policyOf names a policy, by its digest alone if nothing else is known.
+func policyOf(p admission.PolicyRef) resource {
+	r := resource{Digest: sha(p.Digest)}
+	if p.ID != "" {
+		r.URI = "urn:counterfoil:policy:" + url.PathEscape(p.ID) + ":" + url.PathEscape(p.Version)
+	}
+	return r
 }
 
 func sha(digest string) admission.DigestSet {

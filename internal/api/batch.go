@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"counterfoil/ledger/canon"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 )
@@ -184,7 +185,7 @@ func readBatch(r io.Reader) ([]*work, error) {
 func parseItem(line []byte) *work {
 	var raw batchItem
 	if err := json.Unmarshal(line, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return &work{err: invalid("", `send lines like {"begin":{…}} or {"append":{…}}`, "not a batch item: "+err.Error())}
+		return &work{err: invalid("", `send lines like {"begin":{…}} or {"append":{…}}`, "not a batch item: "+canon.Syntax(err).Detail)}
 	}
 	w := &work{}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"counterfoil/ledger/canon"
 	"counterfoil/ledger/client"
 )
 
@@ -64,7 +65,7 @@ func attemptOf(body []byte) (string, error) {
 	}
 	err := json.Unmarshal(body, &b, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return "", &client.Error{Code: "invalid_request", Message: "the body is not a JSON object with an attemptId: " + err.Error(),
+		return "", &client.Error{Code: "invalid_request", Message: "the body is not a JSON object with an attemptId: " + canon.Syntax(err).Detail,
 			Hint: "the body is read from standard input"}
 	}
 	if b.AttemptID == "" {

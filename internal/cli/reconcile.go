@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"counterfoil/ledger/canon"
 	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
@@ -103,7 +104,7 @@ func (c *cli) reconcileOne(cmd *cobra.Command, attempt, wait, id, at string) err
 	}
 	var rb readbackDoc
 	if err := json.Unmarshal(body, &rb, json.RejectUnknownMembers(true)); err != nil {
-		return &client.Error{Code: "invalid_request", Message: "the read-back is not {\"source\",\"observed\",\"count\"?,\"value\"?} in strict JSON: " + err.Error(),
+		return &client.Error{Code: "invalid_request", Message: "the read-back is not {\"source\",\"observed\",\"count\"?,\"value\"?} in strict JSON: " + canon.Syntax(err).Detail,
 			Hint: "it is read from standard input; the status is derived from it, and no caller states one"}
 	}
 	body, err = json.Marshal(struct {

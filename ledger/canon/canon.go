@@ -78,7 +78,7 @@ type Error struct {
 	// Path is the JSON pointer (RFC 6901) of the refused value; "" is the
 	// whole document.
 	Path string
-	// Detail says what was found.
+	// Detail says what was found. It quotes nothing of the document.
 	Detail string
 	// Hint says what to send instead; it may be empty.
 	Hint string
@@ -104,7 +104,7 @@ func (p Profile) Canonical(src []byte) ([]byte, error) {
 	}
 	out := jsontext.Value(bytes.Clone(src))
 	if err := out.Canonicalize(); err != nil {
-		return nil, syntaxError(err)
+		return nil, Syntax(err)
 	}
 	return out, nil
 }
@@ -144,7 +144,7 @@ func (p Profile) Check(src []byte) error {
 			return nil
 		}
 		if err != nil {
-			return syntaxError(err)
+			return Syntax(err)
 		}
 		if dec.StackDepth() == 0 && !first && tok.Kind() != '}' && tok.Kind() != ']' {
 			return &Error{Reason: ReasonSyntax, Detail: "more than one value"}
@@ -153,7 +153,8 @@ func (p Profile) Check(src []byte) error {
 		switch tok.Kind() {
 		case '0':
 			if reason, detail, hint := p.number(tok.String()); reason != "" {
-				return &Error{Reason: reason, Path: string(dec.StackPointer()), Detail: detail, Hint: hint}
+				return &Error{Reason: reason, Path: string(dec.StackPointer()),
+					Detail: fmt.Sprintf("%s, at offset %d", detail, dec.InputOffset()-int64(len(tok.String()))), Hint: hint}
 			}
 		case '"':
 			if !p.Noncharacters && hasNoncharacter(tok.String()) {
@@ -206,21 +207,21 @@ func (p Profile) number(lit string) (reason, detail, hint string) {
 			return ReasonNegativeZero, "-0 has no place among integers", "send 0"
 		}
 		if n, err := strconv.ParseUint(digits, 10, 64); err != nil || n > MaxSafeInteger {
-			return ReasonBigInteger, "integer " + clip(lit) + " is beyond ±(2^53−1)", bigHint
+			return ReasonBigInteger, "the integer is beyond ±(2^53−1)", bigHint
 		}
 		return "", "", ""
 	}
 	if !p.Floats {
-		return ReasonFloat, "number " + clip(lit) + " is not a plain integer", "send an integer in a smaller unit, or a string"
+		return ReasonFloat, "the number is not a plain integer", "send an integer in a smaller unit, or a string"
 	}
 	f, err := strconv.ParseFloat(lit, 64)
 	if err != nil || !sameDecimal(lit, strconv.FormatFloat(f, 'e', -1, 64)) {
-		return ReasonPrecision, "number " + clip(lit) + " has more digits than a double carries", bigHint
+		return ReasonPrecision, "the number has more digits than a double carries", bigHint
 	}
 	if abs := math.Abs(f); abs > MaxSafeInteger && abs < 1e21 {
 		// ECMAScript writes these as plain integers, so the canonical form
 		// would itself be refused.
-		return ReasonBigInteger, "number " + clip(lit) + " is an integer beyond ±(2^53−1)", bigHint
+		return ReasonBigInteger, "the number is an integer beyond ±(2^53−1)", bigHint
 	}
 	return "", "", ""
 }
@@ -249,13 +250,6 @@ func decimal(s string) (negative bool, digits string, exponent int) {
 	return negative, strings.TrimRight(trimmed, "0"), exponent
 }
 
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
-
 func hasNoncharacter(s string) bool {
 	for i := 0; i < len(s); {
 		if s[i] < utf8.RuneSelf {
@@ -271,13 +265,33 @@ func hasNoncharacter(s string) bool {
 	return false
 }
 
-// syntaxError maps a parser error to ours.
-func syntaxError(err error) error {
-	out := &Error{Reason: ReasonSyntax, Detail: err.Error()}
+// unquoted is what a parser says, without what it quotes of the document.
+func unquoted(said string) string {
+	for _, known := range []string{"invalid surrogate pair", "invalid escape sequence", "duplicate object member name"} {
+		if strings.HasPrefix(said, known) {
+			return known
+		}
+	}
+	const character = "invalid character "
+	if rest, ok := strings.CutPrefix(said, character); ok {
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			return strings.TrimSuffix(character, " ") + rest[len(quoted):]
+		}
+	}
+	if strings.ContainsAny(said, "\"'`") {
+		return "invalid JSON"
+	}
+	return said
+}
+
+// Syntax words an error of reading JSON, of syntax or of another kind: the place is told, and nothing of the
+// document is quoted but the names in Path.
+func Syntax(err error) *Error {
+	out := &Error{Reason: ReasonSyntax, Detail: "not the members and types that are expected"}
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
 		out.Path = string(se.JSONPointer)
-		out.Detail = fmt.Sprintf("%v at offset %d", se.Err, se.ByteOffset)
+		out.Detail = fmt.Sprintf("%s at offset %d", unquoted(se.Err.Error()), se.ByteOffset)
 		switch {
 		case errors.Is(se.Err, jsontext.ErrDuplicateName):
 			out.Reason, out.Hint = ReasonDuplicate, "send each name once; escapes spell the same name"

@@ -328,7 +328,8 @@ func privateValue(path string, v *jsontext.Value, rawBase64 string) (raw []byte,
 	if err != nil {
 		var ce *canon.Error
 		if errors.As(err, &ce) {
-			re := refuse(path+ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+			// The names in ce.Path are part of the private value.
+			re := refuse(path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 			re.TooLarge = ce.Reason == canon.ReasonTooLarge
 			return nil, re
 		}
@@ -372,7 +373,7 @@ func decode(body []byte, v any) error {
 	// The private profile names the commonest faults better than the decoder.
 	var ce *canon.Error
 	if cerr := canon.Private.Check(body); errors.As(cerr, &ce) && len(body) <= canon.Private.MaxBytes {
-		return refuse(ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+		return refuse(PublicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	var se *json.SemanticError
 	if errors.As(err, &se) {
@@ -380,16 +381,32 @@ func decode(body []byte, v any) error {
 		if se.Err != nil {
 			detail = se.Err.Error()
 		}
-		return refuse(string(se.JSONPointer), hintMembers, "%s", detail)
+		return refuse(PublicPath(string(se.JSONPointer)), hintMembers, "%s", detail)
 	}
 	var syn *jsontext.SyntacticError
 	if errors.As(err, &syn) {
-		if errors.Is(syn.Err, jsontext.ErrDuplicateName) {
-			return refuse(string(syn.JSONPointer), "send each name once", "%s: %v", canon.ReasonDuplicate, syn.Err)
-		}
-		return refuse(string(syn.JSONPointer), hintJSON, "%v", syn.Err)
+		ce := canon.Syntax(syn)
+		return refuse(PublicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	return refuse("", hintJSON, "%v", err)
+}
+
+// publicMembers are the members of requests whose own members are public.
+var publicMembers = map[string]bool{"source": true, "action": true, "subject": true, "contract": true, "refs": true, "run": true, "reasonCodes": true}
+
+// PublicPath shortens a JSON pointer into a request to what may be shown: names
+// within a private value are part of it, and so may be those within a member that
+// no request has.
+func PublicPath(path string) string {
+	first, rest, deeper := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !deeper || publicMembers[first] {
+		return path
+	}
+	if first == "readback" {
+		second, _, _ := strings.Cut(rest, "/")
+		return "/readback/" + second
+	}
+	return "/" + first
 }
 
 // canonicalRequest is what sameness is decided on: the request as it was sent,

@@ -130,7 +130,7 @@ func (e *Evidence) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
 	if lost := e.recorder.Close(ctx); lost > 0 {
-		e.cfg.Log.Warn("events are not recorded; the next start of this proxy ends their attempts as unknown", "events", lost)
+		e.cfg.Log.Warn("events are not recorded; the next start of this proxy ends as unknown those attempts that the ledger has; of calls that it never heard of nothing is recorded", "events", lost)
 	}
 	return e.dir.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/admission/vsa"
 	"counterfoil/ledger/client"
+	"counterfoil/ledger/event"
 	"counterfoil/ledger/review"
 )
 
@@ -132,13 +134,13 @@ func TestREV22_REV24_AReviewIsReadBySigstore(t *testing.T) {
 	}
 	binding := parsed(t, r.body(receipt.Records.ArtifactBinding), admission.ParseBinding)
 	provenance := strings.TrimPrefix(admission.Digest(read(t, evidence("sigstore-2.0.0.provenance.json"))), "sha256:")
-	var passed string
+	var passed, failed string
 	for _, c := range []struct{ root, disposition, result, level string }{
 		{publicGood, "continue", "PASSED", "COUNTERFOIL_PRIVILEGED"}, {"trusted_root.scaffolding.json", "retire", "FAILED", "FAILED"},
 	} {
 		o := r.reviewNow("run-"+c.disposition, c.root)
 		bundle := r.summary(o.Event)
-		if c.result == "PASSED" {
+		if failed = o.Event; c.result == "PASSED" {
 			passed = o.Event
 		}
 		v, e := r.reader(bundle), admission.Evidence{Locator: "vsa.json", Body: bundle}
@@ -179,6 +181,7 @@ func TestREV22_REV24_AReviewIsReadBySigstore(t *testing.T) {
 		}
 	}
 	r.refuseSummary(res.EventID, http.StatusNotFound, "not_found") // no review
+	r.refuseSummary(r.contradicting(passed, failed), http.StatusNotFound, "not_found")
 
 	// What is gone is left out of what failed, and nothing is said to pass on it.
 	if _, err := r.client.Erase(t.Context(), client.EraseRequest{State: "redacted", Confirm: true, Attempts: []string{res.AttemptID}}); err != nil {
@@ -195,6 +198,30 @@ func TestREV22_REV24_AReviewIsReadBySigstore(t *testing.T) {
 		t.Errorf("%s: %+v", o.Disposition, st)
 	}
 	r.refuseSummary(passed, http.StatusGone, "evidence_gone")
+}
+
+// contradicting appends a review that says what one review does, by the recheck of another.
+func (r *room) contradicting(passed, failed string) string {
+	r.t.Helper()
+	like, err := r.client.Receipt(r.t.Context(), passed)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	other, err := r.client.Receipt(r.t.Context(), failed)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	refs := maps.Clone(like.Value.Refs)
+	refs[event.RefRecheck] = other.Value.Refs[event.RefRecheck]
+	id, err := reviewer.Ledger{Client: r.client}.Append(r.t.Context(), &review.Review{
+		Attempt: like.Value.AttemptID, SourceEventID: review.SourceEventID("run-forged"), OccurredAt: like.Value.OccurredAt, Status: "continue",
+		Reasons: []string{"receipt_still_within_policy"}, Refs: refs, Rubric: "counterfoil.rubric.v1",
+		Run: event.ReviewRun{ID: "run-forged", Trigger: event.TriggerManual, Mode: event.ReviewEnforced, Impact: event.ImpactPrivileged, Recheck: event.RecheckPass},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return id
 }
 
 func (r *room) refuseSummary(eventID string, status int, code string) {

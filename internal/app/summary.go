@@ -176,7 +176,7 @@ func readBody(ctx context.Context, store *archive.Archive, digest string) ([]byt
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, maxKept+1))
 	if err == nil && len(b) > maxKept {
-		err = fmt.Errorf("%s is larger than %d bytes, and no record", digest, maxKept)
+		err = &archive.Failure{Code: admission.ArchiveDigestMismatch, Doing: "read " + digest, Err: fmt.Errorf("no record is larger than %d bytes", maxKept)}
 	}
 	return b, err
 }

@@ -1,6 +1,7 @@
 package vsa
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -43,5 +44,49 @@ func TestADM17_NoSubjectIsMadeUp(t *testing.T) {
 	}
 	if got := Level("standard-remote"); got != "COUNTERFOIL_STANDARD_REMOTE" || strings.HasPrefix(got, "SLSA_") {
 		t.Errorf("level %s", got)
+	}
+}
+
+// TestREV24_TheSubjectOfAReviewIsWhatTheContractPins: also where the receipt is about
+// other bytes, or gone; and where nothing names bytes there is no summary.
+func TestREV24_TheSubjectOfAReviewIsWhatTheContractPins(t *testing.T) {
+	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	bound := &admission.ArtifactBinding{Kind: admission.KindBytes, PackageType: "npm", Identifier: "x", Version: "1.0.0",
+		Bytes: &admission.BytesBinding{Digests: admission.DigestSet{"sha256": a, "sha512": strings.Repeat("c", 128)}}}
+	deployed := &admission.ArtifactBinding{Kind: admission.KindPinnedDeployment, Deployment: &admission.DeploymentBinding{}}
+	for name, c := range map[string]struct {
+		artifact            string
+		binding             *admission.ArtifactBinding
+		sha256, subject, in string
+		algorithms          int
+	}{
+		"not pinned":     {"", bound, a, "pkg:npm/x@1.0.0", "pkg:npm/x@1.0.0", 2},
+		"the same":       {"sha256:" + a, bound, a, "pkg:npm/x@1.0.0", "pkg:npm/x@1.0.0", 2},
+		"other bytes":    {"sha256:" + b, bound, b, "mcp/x", "urn:counterfoil:contract:mcp%2Fx", 1},
+		"binding gone":   {"sha256:" + b, nil, b, "mcp/x", "urn:counterfoil:contract:mcp%2Fx", 1},
+		"nothing":        {"", nil, "", "", "", 0},
+		"a deployment":   {"", deployed, "", "", "", 0},
+		"pins, deployed": {"sha256:" + b, deployed, b, "mcp/x", "urn:counterfoil:contract:mcp%2Fx", 1},
+	} {
+		r := &Reviewed{Review: Review{Disposition: "quarantine", Contract: "mcp/x"}, Policy: admission.PolicyRef{Digest: "sha256:" + a},
+			Artifact: c.artifact, Binding: c.binding, Verified: []string{"sha256:" + b, "sha256:" + b}}
+		payload, ok, err := ReviewStatement(r, "log.example")
+		if err != nil || ok != (c.sha256 != "") || ok != (payload != nil) {
+			t.Fatalf("%s: %s %v %v", name, payload, ok, err)
+		}
+		if !ok {
+			continue
+		}
+		var st statement
+		if err := json.Unmarshal(payload, &st); err != nil {
+			t.Fatal(err)
+		}
+		if s := st.Subject[0]; s.Digest["sha256"] != c.sha256 || s.Name != c.subject || len(s.Digest) != c.algorithms {
+			t.Errorf("%s: subject %+v", name, s)
+		}
+		if p := st.Predicate; p.ResourceURI != c.in || p.VerificationResult != "FAILED" || p.Policy.URI != "" || len(p.InputAttestations) != 1 ||
+			p.Decision != nil || p.Review == nil || p.Verifier.ID != "https://log.example/review/v1" {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }

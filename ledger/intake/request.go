@@ -373,7 +373,7 @@ func decode(body []byte, v any) error {
 	// The private profile names the commonest faults better than the decoder.
 	var ce *canon.Error
 	if cerr := canon.Private.Check(body); errors.As(cerr, &ce) && len(body) <= canon.Private.MaxBytes {
-		return refuse(PublicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+		return refuse(publicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	var se *json.SemanticError
 	if errors.As(err, &se) {
@@ -381,32 +381,14 @@ func decode(body []byte, v any) error {
 		if se.Err != nil {
 			detail = se.Err.Error()
 		}
-		return refuse(PublicPath(string(se.JSONPointer)), hintMembers, "%s", detail)
+		return refuse(publicPath(string(se.JSONPointer)), hintMembers, "%s", detail)
 	}
 	var syn *jsontext.SyntacticError
 	if errors.As(err, &syn) {
 		ce := canon.Syntax(syn)
-		return refuse(PublicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+		return refuse(publicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	return refuse("", hintJSON, "%v", err)
-}
-
-// publicMembers are the members of requests whose own members are public.
-var publicMembers = map[string]bool{"source": true, "action": true, "subject": true, "contract": true, "refs": true, "run": true, "reasonCodes": true}
-
-// PublicPath shortens a JSON pointer into a request to what may be shown: names
-// within a private value are part of it, and so may be those within a member that
-// no request has.
-func PublicPath(path string) string {
-	first, rest, deeper := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if !deeper || publicMembers[first] {
-		return path
-	}
-	if first == "readback" {
-		second, _, _ := strings.Cut(rest, "/")
-		return "/readback/" + second
-	}
-	return "/" + first
 }
 
 // canonicalRequest is what sameness is decided on: the request as it was sent,

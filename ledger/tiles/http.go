@@ -156,6 +156,11 @@ func (h *httpSource) once(ctx context.Context, p Path) ([]byte, error) {
 		return nil, &StatusError{URL: name, Status: res.StatusCode, Detail: line, after: time.Duration(seconds) * time.Second}
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, p.most()+1))
+	if err == nil {
+		// A server that sees us go may end its answer in good order, and that end
+		// may still arrive.
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: body: %w", name, withCause(ctx, err))
 	}

@@ -72,7 +72,9 @@ func (b *Blob) copy(ctx context.Context, r io.Reader, limit int64) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			// A server that sees us go may end its answer in good order, and that
+			// end may still arrive: it is not that of the file.
+			return ctx.Err()
 		case err != nil:
 			return err
 		}

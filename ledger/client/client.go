@@ -195,6 +195,9 @@ func (c *Client) read(ctx context.Context, method, path string, query url.Values
 		}
 		return nil, 0, &Unreachable{Server: c.Server(), Err: fmt.Errorf("the answer breaks off: %w", err)}
 	}
+	if ctx.Err() != nil { // a server that sees us go may end its answer in good order
+		return nil, 0, context.Cause(ctx)
+	}
 	if int64(len(b)) > limit {
 		return nil, 0, fmt.Errorf("%s %s: the answer is over %d bytes", method, path, limit)
 	}

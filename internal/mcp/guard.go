@@ -164,22 +164,13 @@ func malformed(err error) *fault {
 	f.doc.Hint = "send each name once, in valid UTF-8"
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
-		f.doc.Path = publicPointer(string(se.JSONPointer))
+		f.doc.Path = string(se.JSONPointer)
 		f.doc.Message = "not strict JSON"
 		if se.Err != nil {
 			f.doc.Message += ": " + syntax(se.Err)
 		}
 	}
 	return f
-}
-
-// publicPointer keeps the first three names of a pointer, which reach to an
-// argument of a call: those below may be part of a private value.
-func publicPointer(p string) string {
-	if parts := strings.SplitN(p, "/", 5); len(parts) == 5 {
-		return strings.Join(parts[:4], "/")
-	}
-	return p
 }
 
 // syntax is the kind of a fault without the text around it, which may be

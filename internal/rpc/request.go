@@ -79,7 +79,7 @@ func value(path string, text []byte) (jsontext.Value, error) {
 	out, err := canon.Private.Canonical(text)
 	var ce *canon.Error
 	if errors.As(err, &ce) {
-		return nil, &intake.RequestError{Path: path, Detail: ce.Reason + ": " + ce.Detail, Hint: ce.Hint,
+		return nil, &intake.RequestError{Path: path + ce.Path, Detail: ce.Reason + ": " + ce.Detail, Hint: ce.Hint,
 			TooLarge: ce.Reason == canon.ReasonTooLarge}
 	}
 	return out, err

@@ -347,7 +347,7 @@ func TestEVI06_RPCErrorsSayWhat(t *testing.T) {
 		"time":           {appends(c, late), connect.CodeInvalidArgument, "invalid_request", "/occurredAt"},
 		"no attempt":     {appends(c, outcome("att_"+strings.Repeat("0", 32), "x", "failed")), connect.CodeNotFound, "not_found", ""},
 		"no attempt id":  {appends(c, outcome("", "x", "failed")), connect.CodeNotFound, "not_found", ""},
-		"inexact":        {begins(c, deep), connect.CodeInvalidArgument, "invalid_request", "/privateInput"},
+		"inexact":        {begins(c, deep), connect.CodeInvalidArgument, "invalid_request", "/privateInput/a/1"},
 		"two values":     {begins(c, two), connect.CodeInvalidArgument, "invalid_request", "/privateInput"},
 		"no value":       {begins(c, empty), connect.CodeInvalidArgument, "invalid_request", "/privateInput"},
 		"no bytes":       {begins(c, raw), connect.CodeInvalidArgument, "invalid_request", "/privateInputRaw"},

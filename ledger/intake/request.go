@@ -328,8 +328,7 @@ func privateValue(path string, v *jsontext.Value, rawBase64 string) (raw []byte,
 	if err != nil {
 		var ce *canon.Error
 		if errors.As(err, &ce) {
-			// The names in ce.Path are part of the private value.
-			re := refuse(path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+			re := refuse(path+ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 			re.TooLarge = ce.Reason == canon.ReasonTooLarge
 			return nil, re
 		}
@@ -373,7 +372,7 @@ func decode(body []byte, v any) error {
 	// The private profile names the commonest faults better than the decoder.
 	var ce *canon.Error
 	if cerr := canon.Private.Check(body); errors.As(cerr, &ce) && len(body) <= canon.Private.MaxBytes {
-		return refuse(publicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+		return refuse(ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	var se *json.SemanticError
 	if errors.As(err, &se) {
@@ -381,12 +380,12 @@ func decode(body []byte, v any) error {
 		if se.Err != nil {
 			detail = se.Err.Error()
 		}
-		return refuse(publicPath(string(se.JSONPointer)), hintMembers, "%s", detail)
+		return refuse(string(se.JSONPointer), hintMembers, "%s", detail)
 	}
 	var syn *jsontext.SyntacticError
 	if errors.As(err, &syn) {
 		ce := canon.Syntax(syn)
-		return refuse(publicPath(ce.Path), cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
+		return refuse(ce.Path, cmp.Or(ce.Hint, hintJSON), "%s: %s", ce.Reason, ce.Detail)
 	}
 	return refuse("", hintJSON, "%v", err)
 }

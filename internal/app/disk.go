@@ -98,10 +98,10 @@ func (w *diskWatch) keep(waiting uint64) uint64 {
 	return w.reserve + w.rewrite.Load() + waiting*eventCost
 }
 
-// admit refuses new events while less is free than what is kept. It looks anew for every call, which takes a microsecond:
-// every batch of the log writes its last tiles again, hundreds of KiB whatever
-// the size of the batch, so within diskEvery a busy log can take most of the
-// reserve.
+// admit refuses new events while less is free than what is kept. It looks anew
+// for every call, which takes a microsecond: every batch of the log writes its last
+// tiles again, hundreds of KiB whatever the size of the batch, so within diskEvery a
+// busy log can take most of the reserve.
 func (w *diskWatch) admit(waiting uint64) error {
 	_ = w.look() // a file system that cannot be asked fails elsewhere
 	free, keep := w.free.Load(), w.keep(waiting)

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,11 +124,7 @@ func (a *archive) log(ctx context.Context, src *Source, from uint64) (err error)
 // vault adds the rows of the vault in parts.
 func (a *archive) vault(src *Source, since uint64) error {
 	parts := &partWriter{a: a}
-	out := bufio.NewWriterSize(parts, vaultPart)
-	next, err := src.Vault(out, since)
-	if err == nil {
-		err = out.Flush()
-	}
+	next, err := src.Vault(parts, since)
 	if err == nil {
 		err = parts.flush()
 	}

@@ -113,10 +113,7 @@ func fetchBackup(ctx context.Context, cl *client.Client, from client.BackupPoint
 	if err := f.Sync(); err != nil {
 		return doc, fmt.Errorf("write the backup: %w", err)
 	}
-	size, err := f.Seek(0, io.SeekStart)
-	if err == nil {
-		size, err = f.Seek(0, io.SeekEnd)
-	}
+	size, err := f.Seek(0, io.SeekCurrent)
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}

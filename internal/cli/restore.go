@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,7 +84,7 @@ a second history. --verify checks, asks, and writes nothing.`,
 
 // askWitnesses asks which checkpoint of the log in a backup they have.
 func (c *cli) askWitnesses(cmd *cobra.Command, last, policyFile string) ([]seenBy, error) {
-	text, err := os.ReadFile(policyFile)
+	text, err := readBounded(policyFile, trust.MaxPolicyBytes)
 	if err != nil {
 		return nil, err
 	}

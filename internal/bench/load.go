@@ -72,7 +72,7 @@ func (b *bench) throughput(ctx context.Context, r *report) error {
 		if err != nil {
 			return err
 		}
-		cpuS, cpuL, start := cpu(srv.cmd.Process.Pid), cpu(0), time.Now()
+		before, start := srv.usage(), time.Now()
 		n, lat, err := clients(ctx, srv, 64, b.length, "")
 		if err != nil {
 			return err
@@ -87,8 +87,7 @@ func (b *bench) throughput(ctx context.Context, r *report) error {
 		s.series("ledger / plain file", "ratio").add(ours / base)
 		s.series("time to the answer, p50", "ms").add(ms(quantile(lat, 0.5)))
 		s.series("time to the answer, p99", "ms").add(ms(quantile(lat, 0.99)))
-		s.series("processor time of the ledger", "µs/event").add(float64((cpu(srv.cmd.Process.Pid) - cpuS).Microseconds()) / float64(n))
-		s.series("processor time of the load generator", "µs/event").add(float64((cpu(0) - cpuL).Microseconds()) / float64(n))
+		s.work(srv, before, n)
 	}
 	return nil
 }
@@ -133,7 +132,7 @@ func (b *bench) batch(ctx context.Context, r *report) error {
 		var wg sync.WaitGroup
 		var total atomic.Int64
 		var fail atomic.Pointer[error]
-		start := time.Now()
+		before, start := srv.usage(), time.Now()
 		for range 4 {
 			wg.Go(func() {
 				for ctxR.Err() == nil {
@@ -162,6 +161,7 @@ func (b *bench) batch(ctx context.Context, r *report) error {
 			return err
 		}
 		s.series("batch intake", "events/s").add(float64(total.Load()) / time.Since(start).Seconds())
+		s.work(srv, before, int(total.Load()))
 	}
 	return nil
 }

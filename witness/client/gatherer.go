@@ -66,6 +66,9 @@ type Config struct {
 	AskEvery time.Duration
 	// RequestLimit bounds one request. Default: DefaultRequestLimit.
 	RequestLimit time.Duration
+	// Idle reports whether another node of the same ledger asks the witnesses now,
+	// with a channel that is closed when that changes. Default: never.
+	Idle func() (bool, <-chan struct{})
 	// Transport carries the requests. Default: one with TLS and keep-alive.
 	Transport http.RoundTripper
 	// UserAgent names the program.

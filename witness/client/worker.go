@@ -44,6 +44,13 @@ type witness struct {
 // work asks one witness until ctx ends.
 func (g *Gatherer) work(ctx context.Context, w *witness) {
 	for ctx.Err() == nil {
+		if idle, changed := g.idle(); idle {
+			g.skip(w)
+			if !waitFor(ctx, changed, -1) {
+				return
+			}
+			continue
+		}
 		s, changed, due := g.next(w)
 		if s == nil {
 			g.look(ctx, w)
@@ -269,10 +276,5 @@ func (g *Gatherer) look(ctx context.Context, w *witness) {
 	} else if !errors.Is(err, errNoCheckpoint) {
 		g.cfg.Logger.Info("the witness did not say whether it knows this log", "witness", w.policy.Name, "why", err.Error())
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !w.firstDone {
-		w.firstDone = true
-		close(w.first)
-	}
+	g.skip(w)
 }

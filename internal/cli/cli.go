@@ -34,6 +34,10 @@ type App interface {
 	// Rebuild makes the views anew from the log of a data directory that no
 	// ledger runs on. Only Data and Logger of the configuration are set.
 	Rebuild(ctx context.Context, cfg ServeConfig) (Rebuilt, error)
+	// PrepareNodes makes data directories for further nodes of the ledger in
+	// cfg.Data, or of a new one, and returns the ledger's origin. Only Data, Origin
+	// and Tenant of the configuration are set.
+	PrepareNodes(cfg ServeConfig, out []string) (origin string, err error)
 }
 
 // Deps is what a program puts in.
@@ -145,7 +149,7 @@ could not be judged.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand(), c.eraseCommand(), c.holdCommand(), c.policyCommand(), c.contractCommand(), c.reviewCommand(), c.backupCommand(), c.restoreCommand()}},
+		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand(), c.eraseCommand(), c.holdCommand(), c.policyCommand(), c.contractCommand(), c.reviewCommand(), c.backupCommand(), c.restoreCommand(), c.nodeCommand()}},
 		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.reconcileCommand(), c.recordCommand(), c.proxyCommand(), c.mcpCommand(), c.admitCommand()}},
 		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand(), c.auditCommand()}},
 		{"", []*cobra.Command{c.versionCommand()}},

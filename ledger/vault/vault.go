@@ -117,6 +117,9 @@ type Options struct {
 	// Random gives nonces and body ids, to several goroutines at once.
 	// nil: crypto/rand.Reader.
 	Random io.Reader
+	// Replica is the log that this vault shares with those of other nodes, sealed
+	// with the same key; nil: it is alone.
+	Replica Replica
 	// Log receives warnings and errors of Badger's background work, which has
 	// nobody to return them to. They name files, never contents. nil: none.
 	Log *slog.Logger

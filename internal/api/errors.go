@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,10 +28,21 @@ type Error struct {
 	State   string `json:"state,omitempty"`   // state of the attempt
 	// status is the HTTP status.
 	status int
+	// retryAfter is how many seconds to wait, 0 for the default.
+	retryAfter int
 }
 
 // Status is the HTTP status of an error.
 func (e *Error) Status() int { return e.status }
+
+// RetryAfter is how many seconds to wait before the same request can do better; 0 if
+// waiting does not help.
+func (e *Error) RetryAfter() int {
+	if e.retryAfter == 0 && e.Code == CodeUnavailable {
+		return 1
+	}
+	return e.retryAfter
+}
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
@@ -38,6 +50,7 @@ func (e *Error) Error() string { return e.Code + ": " + e.Message }
 const (
 	CodeInvalid      = "invalid_request"
 	CodeUnauthorized = "unauthorized"
+	CodeForbidden    = "forbidden"
 	CodeNotFound     = "not_found"
 	CodeMethod       = "method_not_allowed"
 	CodeConflict     = "conflict"
@@ -46,6 +59,7 @@ const (
 	CodeTooLarge     = "too_large"
 	CodeUnavailable  = "unavailable"
 	CodeInternal     = "internal"
+	CodeRateLimited  = "rate_limited"
 )
 
 // ReasonLogDamaged is the reason of an [Error] where a file of the log is not
@@ -190,8 +204,8 @@ func (f *failures) tell(kind string, now time.Time) (unsaid int, ok bool) {
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := s.Explain(r.Method+" "+r.URL.Path, err)
-	if e.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+	if e.RetryAfter() > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter()))
 	}
 	writeJSON(w, e.status, struct {
 		Error *Error `json:"error"`

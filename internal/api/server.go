@@ -7,16 +7,16 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"counterfoil/internal/access"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/lifecycle"
@@ -74,8 +74,15 @@ type Config struct {
 	Views *query.Views
 	// Archive has the evidence; nil leaves its calls out.
 	Archive EvidenceArchive
-	// Token is the bearer token, never empty.
-	Token string
+	// Tokens knows who may call. Required.
+	Tokens Identifier
+	// PerToken and PerAddress bound how often one token and one remote address
+	// ask; nil for no limit.
+	PerToken, PerAddress *access.Limiter
+	// Hosts are the names, without a port, that the port is reached by. Requests
+	// under another are refused, since a page in a browser can give any name the
+	// address of this machine; nil admits every name.
+	Hosts []string
 	// LogDir is served under /log/, restricted to the names of tlog-tiles.
 	LogDir string
 	// Checkpoint returns the newest signed checkpoint.
@@ -95,10 +102,10 @@ type Config struct {
 
 // Server is an http.Handler.
 type Server struct {
-	cfg   Config
-	token [sha256.Size]byte
-	mux   *http.ServeMux
-	also  map[string]Procedure // by path; complete before the first request
+	cfg    Config
+	mux    *http.ServeMux
+	routes []string             // all patterns
+	also   map[string]Procedure // by path; complete before the first request
 
 	failures failures
 
@@ -108,8 +115,7 @@ type Server struct {
 
 // Procedure is a call of a further protocol on the same port.
 type Procedure struct {
-	Path   string // exact
-	Public bool   // needs no token
+	Path string // exact; the table of package access says who may call it
 	// Serve answers, also with errors. It returns the HTTP status that its
 	// answer amounts to, 0 if that is the one it answered with.
 	Serve func(w http.ResponseWriter, r *http.Request) int
@@ -135,7 +141,7 @@ func (s *Server) EndStreams() { s.endingOne.Do(func() { close(s.ending) }) }
 
 // New makes a server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux(),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(),
 		also: map[string]Procedure{}, ending: make(chan struct{})}
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"POST /v1/attempts":                     s.begin,
@@ -219,14 +225,21 @@ var parameters = map[string][]string{
 	"POST /v1/keys/{keyId}/status":            {},
 }
 
+// Routes are the patterns of everything that is served.
+func (s *Server) Routes() []string { return slices.Clone(s.routes) }
+
 func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {
+	s.routes = append(s.routes, pattern)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		start, rec := s.cfg.Now(), &recorder{ResponseWriter: w, status: http.StatusOK}
 		err := error(nil)
 		if names, checked := parameters[pattern]; checked {
 			err = known(r.URL.Query(), names...)
 		}
-		if err == nil {
+		if refusal := s.permit(r, pattern); refusal != nil {
+			s.refuse(rec, r, refusal)
+			err = nil
+		} else if err == nil {
 			err = h(rec, r)
 		}
 		broken := errors.Is(err, errBroken)
@@ -257,43 +270,6 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Flush is for those who ask for an [http.Flusher].
 func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
-
-func (s *Server) public(path string) bool {
-	return s.also[path].Public || path == "/healthz" || path == "/readyz" || path == "/v1/trust" || path == "/v1/policy" || strings.HasPrefix(path, "/log/")
-}
-
-// ServeHTTP authenticates and routes.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if !s.public(r.URL.Path) {
-		h.Set("Cache-Control", "no-store")
-		if !s.authorised(r) {
-			h.Set("WWW-Authenticate", `Bearer realm="counterfoil"`)
-			err := &Error{Code: CodeUnauthorized, Message: "a bearer token is required", status: http.StatusUnauthorized,
-				Hint: "send the content of the token file in the data directory: Authorization: Bearer …"}
-			if r.Header.Get("Authorization") != "" {
-				err.Message = "this is not the ledger's bearer token"
-			}
-			if p, ok := s.also[r.URL.Path]; ok {
-				p.Refuse(w, r, err)
-				return
-			}
-			s.fail(w, r, err)
-			return
-		}
-	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// authorised compares digests in constant time, so that neither content nor
-// length of the token shows in the time taken.
-func (s *Server) authorised(r *http.Request) bool {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
-}
 
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string

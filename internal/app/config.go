@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"counterfoil/internal/access"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/keyring"
 )
@@ -82,6 +83,9 @@ type Config struct {
 	// ExternalURL is the base URL that clients know the API by, like
 	// https://ledger.example; default: the Host header of each request.
 	ExternalURL string
+	// RatePerToken and RatePerAddress are how many requests a second one token and
+	// one remote address may make, twice as many at once; 0 for no limit.
+	RatePerToken, RatePerAddress int
 	// Version is shown in status and logs.
 	Version string
 
@@ -147,6 +151,9 @@ func (c *Config) validate() error {
 	if c.CosignEvery < 0 {
 		errs = append(errs, fmt.Errorf("cosign every %s: want a time", c.CosignEvery))
 	}
+	if c.RatePerToken < 0 || c.RatePerAddress < 0 {
+		errs = append(errs, errors.New("a rate is 0, for none, or more requests a second"))
+	}
 	if c.PublishEvery == 0 {
 		c.PublishEvery = 50 * time.Millisecond
 	}
@@ -177,6 +184,7 @@ func (p paths) join(name string) string { return filepath.Join(p.dir, name) }
 func (p paths) ledger() string          { return p.join("ledger.json") }
 func (p paths) lock() string            { return p.join("lock") }
 func (p paths) token() string           { return p.join("token") }
+func (p paths) tokens() string          { return p.join(access.File) }
 func (p paths) consumerToken() string   { return p.join("consumer.token") }
 func (p paths) keys() string            { return p.join("keys") }
 func (p paths) log() string             { return p.join("log") }

@@ -58,8 +58,13 @@ func (s *Server) listen() (err error) {
 	}
 	metrics := telemetry.New(l.gauges())
 	l.observeStage = metrics.Stage
+	door, err := l.openDoor(s.Token)
+	if err != nil {
+		return err
+	}
 	handler := api.New(api.Config{
-		Ledger: l, Views: l.Views(), Archive: l.Archive(), Token: s.Token, LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
+		Tokens: door.tokens, PerToken: door.perToken, PerAddress: door.perAddress, Hosts: door.hosts,
+		Ledger: l, Views: l.Views(), Archive: l.Archive(), LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
 		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
 	rpc.Add(handler)
@@ -74,14 +79,10 @@ func (s *Server) listen() (err error) {
 		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
 	}
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
-	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 2 * time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 20, Protocols: new(http.Protocols),
-		// Pings find followers that are gone without a word.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}}
-	s.http.Protocols.SetHTTP1(true)
-	s.http.Protocols.SetUnencryptedHTTP2(true) // gRPC clients, with prior knowledge
+	s.http = httpServer(handler)
 	s.http.RegisterOnShutdown(handler.EndStreams)
 	s.http.RegisterOnShutdown(agents.Close)
+	l.running.Go(func() { door.tokens.Run(l.run) })
 	go func() { s.ended <- s.http.Serve(ln) }()
 	l.log.Info("the ledger is ready", "listening", s.Ready.Listening, "data", l.cfg.Dir, "origin", l.id.Origin,
 		"durability", l.cfg.Durability, "tenant", l.id.Tenant, "nats", natsName(l.cfg))

@@ -28,10 +28,12 @@ const idleSession = time.Hour
 // Sessions speak the revisions up to 2025-11-25; requests of later ones have no
 // session.
 func (s *Server) Mount(to *api.Server) {
+	s.mounted.Store(true)
 	same := func(*http.Request) *sdk.Server { return s.sdk }
 	sessions := sdk.NewStreamableHTTPHandler(same, &sdk.StreamableHTTPOptions{Logger: quieter(s.cfg.Logger), SessionTimeout: idleSession,
 		EventStore: sdk.NewMemoryEventStore(nil)}) // 10 MiB: a stream that broke off goes on where it was
 	single := sdk.NewStreamableHTTPHandler(same, &sdk.StreamableHTTPOptions{Logger: quieter(s.cfg.Logger), Stateless: true, PropagateRequestCancellation: true})
+	oneByOne, inSessions := withCaller(single), withCaller(sessions)
 	to.Add(api.Procedure{
 		Path: Path,
 		Serve: func(w http.ResponseWriter, r *http.Request) int {
@@ -39,19 +41,23 @@ func (s *Server) Mount(to *api.Server) {
 			switch {
 			case !ok:
 			case cmp.Or(r.Header.Get("Mcp-Protocol-Version"), m.revision) >= newRevision, m.revision >= newRevision:
-				single.ServeHTTP(w, r)
+				oneByOne.ServeHTTP(w, r)
 			default:
-				sessions.ServeHTTP(w, r)
+				inSessions.ServeHTTP(w, r)
 			}
 			return 0
 		},
 		Refuse: func(w http.ResponseWriter, r *http.Request, e *api.Error) {
+			if e.Code != api.CodeUnauthorized {
+				writeJSON(w, e.Status(), toolError{e})
+				return
+			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="counterfoil", resource_metadata="`+s.base(r)+MetadataPath+`"`)
 			writeJSON(w, e.Status(), toolError{e})
 		},
 	})
 	to.Add(api.Procedure{
-		Path: MetadataPath, Public: true,
+		Path: MetadataPath,
 		Serve: func(w http.ResponseWriter, r *http.Request) int {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				w.Header().Set("Allow", "GET")
@@ -66,7 +72,6 @@ func (s *Server) Mount(to *api.Server) {
 			}{s.base(r) + Path, []string{"header"}, "Counterfoil evidence ledger"})
 			return 0
 		},
-		Refuse: func(http.ResponseWriter, *http.Request, *api.Error) {}, // public
 	})
 }
 

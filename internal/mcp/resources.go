@@ -28,6 +28,9 @@ func (s *Server) addResources() {
 		Description: "The state of an attempt and the receipts of its events. Subscribe to it to hear of further events."}, s.read)
 	s.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if e := s.permit(method, req); e != nil {
+				return refusedBy(method, e)
+			}
 			switch method {
 			case "resources/list":
 				p, _ := req.GetParams().(*sdk.ListResourcesParams)

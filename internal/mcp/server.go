@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -37,6 +38,8 @@ type Server struct {
 	cfg  Config
 	sdk  *sdk.Server
 	subs *subscriptions
+
+	mounted atomic.Bool // on a ledger's port, where every request has a caller
 
 	ctx  context.Context // of what goes on beside calls; ends with Close
 	stop context.CancelFunc

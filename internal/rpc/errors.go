@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -17,6 +18,8 @@ import (
 var codes = map[string]connect.Code{
 	api.CodeInvalid:      connect.CodeInvalidArgument,
 	api.CodeUnauthorized: connect.CodeUnauthenticated,
+	api.CodeForbidden:    connect.CodePermissionDenied,
+	api.CodeRateLimited:  connect.CodeResourceExhausted,
 	api.CodeNotFound:     connect.CodeNotFound,
 	api.CodeMethod:       connect.CodeUnimplemented,
 	api.CodeConflict:     connect.CodeAlreadyExists,
@@ -47,8 +50,8 @@ func worded(e *api.Error) *connect.Error {
 	if err == nil { // a message of valid texts can be packed
 		out.AddDetail(detail)
 	}
-	if e.Code == api.CodeUnavailable {
-		out.Meta().Set("Retry-After", "1")
+	if n := e.RetryAfter(); n > 0 {
+		out.Meta().Set("Retry-After", strconv.Itoa(n))
 	}
 	return out
 }

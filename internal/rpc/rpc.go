@@ -25,9 +25,6 @@ import (
 // interface.
 const maxMessage = intake.MaxBodyBytes
 
-// public are the procedures that need no token.
-var public = map[string]bool{counterfoilv1connect.LedgerServiceGetTrustProcedure: true}
-
 // Add adds the procedures of the service to a server.
 func Add(to *api.Server) {
 	_, handler := counterfoilv1connect.NewLedgerServiceHandler(&service{api: to},
@@ -40,7 +37,7 @@ func Add(to *api.Server) {
 	for i := range methods.Len() {
 		path := "/" + counterfoilv1connect.LedgerServiceName + "/" + string(methods.Get(i).Name())
 		to.Add(api.Procedure{
-			Path: path, Public: public[path],
+			Path: path,
 			Serve: func(w http.ResponseWriter, r *http.Request) int {
 				var out outcome
 				handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, &out)))

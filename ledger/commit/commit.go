@@ -36,10 +36,10 @@
 package commit
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 )
 
 // Size is the length of digests, tags, salts and derived keys in bytes.
@@ -80,57 +80,62 @@ type Salt [Size]byte
 // Commitment commits to value, which is the canonical JSON or the raw bytes of
 // what the caller gave; it is hashed as it is.
 func Commitment(name string, salt Salt, value []byte) [Size]byte {
+	buf := lp(lp(lp(make([]byte, 0, small), labelCommitment), name), salt[:])
+	buf = binary.BigEndian.AppendUint64(buf, uint64(len(value)))
+	if len(buf)+len(value) <= small {
+		return sha256.Sum256(append(buf, value...))
+	}
 	h := sha256.New()
-	write(h, []byte(labelCommitment), []byte(name), salt[:], value)
+	h.Write(bytes.Clone(buf))
+	h.Write(value)
 	return [Size]byte(h.Sum(nil))
 }
 
 // DeriveSalt derives the salt of the value called name in the slot of an
 // attempt from the attempt's key (32 random bytes that the vault keeps).
 func DeriveSalt(attemptKey []byte, attemptID, slot, name string) Salt {
-	return mac(attemptKey, []byte(labelSalt), []byte(attemptID), []byte(slot), []byte(name))
+	return mac(attemptKey, lp(lp(lp(make([]byte, 0, small/4), labelSalt), attemptID), slot), []byte(name))
 }
 
 // TagKey derives the key of an attempt's tags. It needs the tenant's key and
 // the attempt's: without the first nobody outside the ledger can test guesses,
 // and with the second destroyed nobody at all can.
 func TagKey(tenantKey, attemptKey []byte) []byte {
-	k := mac(tenantKey, []byte(labelTagKey), attemptKey)
+	k := mac(tenantKey, lp(make([]byte, 0, small/8), labelTagKey), attemptKey)
 	return k[:]
 }
 
 // RequestTag tags a whole canonical request, private values included. Equal
 // tags of one attempt mean the same content.
 func RequestTag(tagKey, request []byte) [Size]byte {
-	return mac(tagKey, []byte(labelRequest), request)
+	return mac(tagKey, lp(make([]byte, 0, small/8), labelRequest), request)
 }
 
 // EffectTag tags one value, whatever its name. Equal tags of one attempt mean
 // equal values.
 func EffectTag(tagKey, value []byte) [Size]byte {
-	return mac(tagKey, []byte(labelEffect), value)
+	return mac(tagKey, lp(make([]byte, 0, small/8), labelEffect), value)
 }
 
 // Fingerprint names a secret key of at least 16 random bytes without giving it
 // away. It must not be used on anything that can be guessed.
 func Fingerprint(key []byte) string {
-	h := sha256.New()
-	write(h, []byte(labelFingerprint), key)
-	return digestPrefix + hex.EncodeToString(h.Sum(nil))
+	return FormatDigest(sha256.Sum256(lp(lp(nil, labelFingerprint), key)))
 }
 
-func mac(key []byte, parts ...[]byte) [Size]byte {
+// small is what is hashed from a buffer on the stack.
+const small = 1024
+
+// mac is the HMAC of head, which it may change, and lp(last).
+func mac(key, head, last []byte) [Size]byte {
 	h := hmac.New(sha256.New, key)
-	write(h, parts...)
-	return [Size]byte(h.Sum(nil))
+	head = binary.BigEndian.AppendUint64(head, uint64(len(last)))
+	h.Write(head)
+	h.Write(last)
+	return [Size]byte(h.Sum(head[:0]))
 }
 
-// write feeds lp(part) for every part. A hash never returns an error.
-func write(h interface{ Write([]byte) (int, error) }, parts ...[]byte) {
-	var n [8]byte
-	for _, p := range parts {
-		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-		_, _ = h.Write(n[:])
-		_, _ = h.Write(p)
-	}
+// lp appends the length of a part as 8 bytes, and the part.
+func lp[T string | []byte](dst []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(len(part))), part...)
 }

@@ -17,10 +17,15 @@ const (
 var ErrSyntax = errors.New("malformed digest")
 
 // FormatDigest writes a digest: "sha256:" and 64 lower-case hex digits.
-func FormatDigest(d [Size]byte) string { return digestPrefix + hex.EncodeToString(d[:]) }
+func FormatDigest(d [Size]byte) string { return spell(digestPrefix, d) }
 
 // FormatTag writes a tag: "hmac-sha256:" and 64 lower-case hex digits.
-func FormatTag(t [Size]byte) string { return tagPrefix + hex.EncodeToString(t[:]) }
+func FormatTag(t [Size]byte) string { return spell(tagPrefix, t) }
+
+func spell(prefix string, d [Size]byte) string {
+	var buf [len(tagPrefix) + 2*Size]byte
+	return string(hex.AppendEncode(append(buf[:0], prefix...), d[:]))
+}
 
 // ParseDigest reads exactly what [FormatDigest] writes; else [ErrSyntax].
 func ParseDigest(s string) ([Size]byte, error) { return parse(s, digestPrefix) }

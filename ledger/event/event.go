@@ -13,7 +13,6 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -139,11 +138,16 @@ type Digest [sha256.Size]byte
 func DigestOf(canonical []byte) Digest { return sha256.Sum256(canonical) }
 
 // String is the form used in previous and refs: "sha256:" and 64 hex digits.
-func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+func (d Digest) String() string { return d.spell("sha256:") }
 
 // EventID is the public name of the event: "evt_" and the same 64 hex digits.
 // It is derived, never stored inside the event.
-func (d Digest) EventID() string { return "evt_" + hex.EncodeToString(d[:]) }
+func (d Digest) EventID() string { return d.spell("evt_") }
+
+func (d Digest) spell(prefix string) string {
+	var buf [len("sha256:") + 2*sha256.Size]byte
+	return string(hex.AppendEncode(append(buf[:0], prefix...), d[:]))
+}
 
 // ParseEventID reads the form that EventID writes, and nothing else.
 func ParseEventID(s string) (Digest, bool) { return parseHex32("evt_", s) }
@@ -155,8 +159,18 @@ func parseHex32(prefix, s string) (d Digest, ok bool) {
 	if len(s) != len(prefix)+2*sha256.Size || s[:len(prefix)] != prefix || !lowerHex(s[len(prefix):]) {
 		return d, false
 	}
-	_, err := hex.Decode(d[:], []byte(s[len(prefix):]))
-	return d, err == nil
+	for i, s := 0, s[len(prefix):]; i < len(d); i++ {
+		d[i] = nibble(s[2*i])<<4 | nibble(s[2*i+1])
+	}
+	return d, true
+}
+
+// nibble is the value of a lower-case hex digit.
+func nibble(c byte) byte {
+	if c >= 'a' {
+		return c - 'a' + 10
+	}
+	return c - '0'
 }
 
 // FormatTime writes t in the only accepted spelling.
@@ -164,14 +178,26 @@ func FormatTime(t time.Time) string { return t.UTC().Format(TimeLayout) }
 
 // ParseTime reads the only accepted spelling.
 func ParseTime(s string) (time.Time, bool) {
-	if len(s) != len(TimeLayout) {
+	if len(s) != len(TimeLayout) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != '.' || s[23] != 'Z' {
 		return time.Time{}, false
 	}
-	t, err := time.Parse(TimeLayout, s)
-	if err != nil || t.Format(TimeLayout) != s {
+	ok := true
+	number := func(from, to, least, most int) int {
+		n := 0
+		for _, c := range []byte(s[from:to]) {
+			ok = ok && c >= '0' && c <= '9'
+			n = n*10 + int(c-'0')
+		}
+		ok = ok && n >= least && n <= most
+		return n
+	}
+	year, month, day := number(0, 4, 0, 9999), number(5, 7, 1, 12), number(8, 10, 1, 31)
+	hour, minute, second, milli := number(11, 13, 0, 23), number(14, 16, 0, 59), number(17, 19, 0, 59), number(20, 23, 0, 999)
+	if !ok {
 		return time.Time{}, false
 	}
-	return t, true
+	t := time.Date(year, time.Month(month), day, hour, minute, second, milli*int(time.Millisecond), time.UTC)
+	return t, t.Day() == day // else the month has fewer days
 }
 
 // Append adds the canonical bytes of the event to dst. It does not validate.
@@ -251,8 +277,8 @@ func (e *Event) Append(dst []byte) []byte {
 func quote(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
-			out, _ := jsontext.AppendQuote(dst, s)
-			return out
+			out, _ := jsontext.AppendQuote(nil, s) // not to dst, which would then always be on the heap
+			return append(dst, out...)
 		}
 	}
 	dst = append(dst, '"')
@@ -273,7 +299,13 @@ func appendMap(dst []byte, name string, m map[string]string) []byte {
 	}
 	dst = append(dst, name...)
 	sep := byte('{')
-	for _, k := range slices.Sorted(maps.Keys(m)) { // names are ASCII, so byte order is UTF-16 order
+	var few [MaxMapMembers]string
+	names := few[:0]
+	for k := range m {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names { // names are ASCII, so byte order is UTF-16 order
 		dst = append(dst, sep)
 		dst = quote(dst, k)
 		dst = append(dst, ':')

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 	"strings"
 )
 
@@ -40,20 +39,13 @@ func SourceKey(sourceEventID string) (k [16]byte) {
 	return k
 }
 
-func hashParts(parts ...string) (d Digest) {
-	h := sha256.New()
+func hashParts(parts ...string) Digest {
+	// Identifiers are short: label and three of the longest fit.
+	buf := make([]byte, 0, 1024)
 	for _, p := range parts {
-		writePart(h, p)
+		buf = append(binary.BigEndian.AppendUint64(buf, uint64(len(p))), p...)
 	}
-	h.Sum(d[:0])
-	return d
-}
-
-func writePart(h hash.Hash, p string) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-	h.Write(n[:])
-	h.Write([]byte(p))
+	return sha256.Sum256(buf)
 }
 
 // NewAttemptID makes the id of an attempt in a shard from 15 random bytes.

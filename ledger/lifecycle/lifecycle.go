@@ -138,7 +138,7 @@ func (s *State) last(l event.Lifecycle) int {
 func Identity(e *event.Event) event.Digest {
 	id := event.Event{Ledger: e.Ledger, Tenant: e.Tenant, AttemptID: e.AttemptID, Subject: e.Subject, Source: e.Source, Action: e.Action, TraceID: e.TraceID}
 	id.Source.EventID = ""
-	return event.DigestOf(id.Append(nil))
+	return event.DigestOf(id.Append(make([]byte, 0, 1024)))
 }
 
 // Check reports the rule that e would break as the next event, nil if none.
@@ -163,7 +163,7 @@ func (s *State) Check(e *event.Event, digest event.Digest) *Violation {
 		return violation(DuplicateID, "source event id %q belongs to %s", e.Source.EventID, s.Entries[i].Digest.EventID())
 	}
 	head, _ := s.Head()
-	if e.Revision != s.Revision()+1 || e.Previous != head.String() {
+	if prev, ok := event.ParseDigest(e.Previous); !ok || prev != head || e.Revision != s.Revision()+1 {
 		return violation(BrokenLink, "revision %d after %s, want revision %d after %s", e.Revision, e.Previous, s.Revision()+1, head)
 	}
 	if Identity(e) != s.Identity {

@@ -91,6 +91,10 @@ var exclusives = []exclusive{
 		reason: "packages count through small interfaces or functions, and metrics are declared in one place",
 	},
 	{
+		what: "go.opentelemetry.io/...", by: []string{"internal/telemetry/trace"}, tests: []string{"internal/app"},
+		reason: "spans are made in one place, which sees to it that no private value enters one",
+	},
+	{
 		what: "cel.dev/...", by: []string{"ledger/admission/policy"},
 		reason: "the language of a policy's rules has one reader, which bounds what a rule may cost",
 	},
@@ -137,6 +141,10 @@ var barriers = []barrier{
 		reason: "a review composes what verifiers say and parses no evidence (REV-02); the ledger is behind an interface",
 	},
 	{
+		from: []string{"ledger/...", "projections/...", "witness/..."}, to: []string{"internal/telemetry/..."},
+		reason: "what does the work tells of it through small functions; who measures is the wiring's affair",
+	},
+	{
 		from: []string{"ledger/..."}, to: []string{"internal/api/...", "internal/cli/...", "internal/app/...", "cmd/..."},
 		reason: "surfaces and wiring stand on the ledger, not under it",
 	},
@@ -163,6 +171,10 @@ var barriers = []barrier{
 	{
 		from: []string{"witness/..."}, to: []string{"projections/...", "ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "ledger/vault", "ledger/index"},
 		reason: "a witness shares no storage and no code path with the log that it watches",
+	},
+	{
+		from: []string{"ledger/lease"}, to: []string{"ledger/stream", "ledger/tlog", "ledger/sequencer", "ledger/intake", "ledger/index", "ledger/vault", "ledger/keyring", "github.com/nats-io/..."},
+		reason: "who signs is decided over a register behind an interface, so that its rules are tested against every answer that one may give",
 	},
 	{
 		from: []string{"ledger/tiles"}, to: []string{"ledger/stream", "ledger/tlog", "ledger/keyring", "ledger/vault"},

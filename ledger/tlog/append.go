@@ -190,7 +190,7 @@ func (l *Log) advanceGuard() {
 	if l.tree.size-l.guard.tree.size < guardLag {
 		return
 	}
-	if err := l.fail(l.guard.store(l.tree)); err != nil {
+	if err := l.storeGuard(l.tree); err != nil {
 		l.cfg.Logger.Warn("advance the guard", "size", l.tree.size, "error", err)
 	}
 }

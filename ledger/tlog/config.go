@@ -34,6 +34,14 @@ type Config struct {
 	// Create allows to start a log where there is neither log nor guard. A
 	// start that was interrupted before the first leaf is completed without it.
 	Create bool
+	// Join allows to start a log where there is neither log nor guard although the
+	// ledger exists: this node joins the others and gets its leaves from the stream.
+	// It needs a Fence, which keeps the small log from being published.
+	Join bool
+	// Fence is asked around every signature when other nodes share the log's key.
+	// nil: this node is alone. With a fence the log is fit for Publish on the node
+	// that the fence lets through, and for Adopt on the others.
+	Fence Fence
 	// CheckLeaf judges a leaf that is in the tree but not in the guard's, at
 	// the start: those appended last before a crash. It must refuse what is not
 	// canonical, validly signed, lawful, or not the stream's message at that
@@ -71,6 +79,8 @@ func (c *Config) complete() (note.Verifier, error) {
 	want(c.CheckLeaf != nil, "checkLeaf is missing")
 	want(c.Signer != nil, "signer is missing")
 	want(c.Signer == nil || c.Signer.Name() == c.Origin, "signer has another name than origin %q", c.Origin)
+	want(!c.Join || c.Fence != nil, "join is set without a fence (hint: a node alone creates its log)")
+	want(!c.Join || !c.Create, "join and create are both set")
 	verifier, err := note.NewVerifier(c.VerifierKey)
 	want(err == nil, "verifierKey: %v (hint: the public side of signer, name+hex+base64)", err)
 	if err == nil && c.Signer != nil {

@@ -27,18 +27,19 @@ var (
 )
 
 // Errors that say that somebody or something else changed the log. Open,
-// Append and Publish return them; a log that has met one neither appends nor
-// publishes any more (see Log.Err).
+// Append, Publish and Adopt return them; a log that has met one neither appends nor
+// publishes any more (see Log.Err). They have a method Final that returns true.
 var (
 	// ErrRolledBack: the stored tree is smaller than one that was computed here.
-	ErrRolledBack = errors.New("the log was rolled back")
-	// ErrDisagrees: the stored tree is not the one computed from the leaves.
-	ErrDisagrees = errors.New("the log disagrees with its leaves")
+	ErrRolledBack error = finalError("the log was rolled back")
+	// ErrDisagrees: the stored tree is not the one computed from the leaves, or the
+	// log's key signed another one.
+	ErrDisagrees error = finalError("the log disagrees with its leaves")
 	// ErrGuardChanged: the guard record is not the one stored last.
-	ErrGuardChanged = errors.New("somebody else writes the guard record")
+	ErrGuardChanged error = finalError("somebody else writes the guard record")
 )
 
-// Errors of Append, Publish and Close.
+// Errors of Append, Publish, Adopt and Close.
 var (
 	// ErrNotKept: the batch failed and nothing of it is in the tree. The caller
 	// appends the same leaves again.
@@ -50,6 +51,8 @@ var (
 	// larger than the caller of Append may have believed. Nothing was appended.
 	// The caller reads Size and appends what is missing.
 	ErrMoved = errors.New("the tree has grown since")
+	// ErrBehind: a checkpoint is of a larger tree than the durable one here.
+	ErrBehind = errors.New("the log has not reached the checkpoint yet")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("the log is closed")
 )
@@ -66,6 +69,4 @@ func (e *LeafTooLargeError) Error() string {
 }
 
 // final reports whether err says that the log must not be touched any more.
-func final(err error) bool {
-	return errors.Is(err, ErrRolledBack) || errors.Is(err, ErrDisagrees) || errors.Is(err, ErrGuardChanged)
-}
+func final(err error) bool { return err != nil && isFinal(err) }

@@ -34,6 +34,7 @@ type Log struct {
 	mu        sync.Mutex
 	tree      tree       // durable, and equal to the stored one
 	target    uint64     // size of the tree once the batch in flight or in doubt is in; else tree.size
+	guarded   tree       // of the guard's record, for those who do not hold signing
 	published Checkpoint // newest; no Note if there is none
 	failed    error      // why the log is not touched any more
 	closed    bool

@@ -15,7 +15,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Open opens the log, or makes it if Config.Create is set and there is none.
+// Open opens the log, or makes it if Config.Create or Config.Join is set and there
+// is none.
 //
 // Before anything is appended or signed it checks that the stored tree is the
 // one that the guard knows, or continues it with acceptable leaves: see the
@@ -34,7 +35,7 @@ func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 		signing:   make(chan struct{}, 1),
 		changed:   make(chan struct{}),
 	}
-	if cfg.Dir, err = resolve(cfg.Dir, cfg.Create); err != nil {
+	if cfg.Dir, err = resolve(cfg.Dir, cfg.Create || cfg.Join); err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	l.cfg = cfg
@@ -64,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 		return nil, err
 	}
 	l.target = l.tree.size
-	if err := l.guard.store(l.tree); err != nil {
+	if err := l.storeGuard(l.tree); err != nil {
 		return nil, err
 	}
 	if !fresh {
@@ -136,7 +137,7 @@ func (l *Log) examine() (fresh bool, err error) {
 	case errors.Is(err, fs.ErrNotExist) && len(found) > 0:
 		return false, fmt.Errorf("%w: there is a %s but no %s (hint: restore the record from a backup that is not older than the checkpoint; a log without one is never adopted)",
 			ErrNoGuard, found[0], l.guard.path())
-	case errors.Is(err, fs.ErrNotExist) && !l.cfg.Create:
+	case errors.Is(err, fs.ErrNotExist) && !l.cfg.Create && !l.cfg.Join:
 		return false, fmt.Errorf("%w: nothing in %s and no guard record in %s", ErrNoLog, l.cfg.Dir, l.cfg.GuardDir)
 	case errors.Is(err, fs.ErrNotExist):
 		return true, l.guard.create()

@@ -24,7 +24,8 @@ const maxCheckpoint = 128 << 10
 //
 // After an error the old checkpoint or the new one is in place, never anything
 // else, and Publish may be called again. ErrRolledBack, ErrDisagrees and
-// ErrGuardChanged are final: nothing was signed and nothing will be, see Err.
+// ErrGuardChanged are final, and so is what a Fence calls final: nothing was signed
+// and nothing will be, see Err.
 func (l *Log) Publish(ctx context.Context) (Checkpoint, error) {
 	if err := take(ctx, l.signing); err != nil {
 		return l.Checkpoint(), fmt.Errorf("publish: %w", err)
@@ -47,24 +48,69 @@ func (l *Log) Publish(ctx context.Context) (Checkpoint, error) {
 	// tree can be signed, whatever happens to this process and to the log's
 	// files. A crash from here on leaves a guard that is ahead of the
 	// checkpoint, which Open accepts; the next Publish makes up for it.
-	if err := l.guard.store(t); err != nil {
-		return l.Checkpoint(), fmt.Errorf("publish: %w", l.fail(err))
+	if err := l.storeGuard(t); err != nil {
+		return l.Checkpoint(), fmt.Errorf("publish: %w", err)
+	}
+	// Then the guard that all nodes share. Its promise is never of a tree that is
+	// not durable here: who promises can always keep it, or another node does.
+	if err := l.reserve(ctx, t); err != nil {
+		return l.Checkpoint(), fmt.Errorf("publish: %w", err)
 	}
 	signed, err := l.sign(t)
 	if err != nil {
 		return l.Checkpoint(), fmt.Errorf("publish size %d: %w", t.size, err)
 	}
-	// The commit point. A crash loses nothing: the old checkpoint or the new
-	// one is there, and both are below the guard.
-	if err := l.cfg.files.write(filepath.Join(l.cfg.Dir, tiles.Path{Kind: tiles.Checkpoint}.String()), signed, 0o644); err != nil {
+	// The others have it before anybody can read it here: a checkpoint that is
+	// shown is never one that a later holder does not know. A crash from here on
+	// leaves it to them, and to Adopt.
+	if err := l.announce(ctx, signed); err != nil {
 		return l.Checkpoint(), fmt.Errorf("publish size %d: %w", t.size, err)
 	}
 	cp := Checkpoint{Size: t.size, Root: t.root, Note: signed}
+	if err := l.show(cp); err != nil {
+		return l.Checkpoint(), fmt.Errorf("publish size %d: %w", t.size, err)
+	}
+	return cp, nil
+}
+
+func (l *Log) reserve(ctx context.Context, t tree) error {
+	if l.cfg.Fence == nil {
+		return nil
+	}
+	return l.fail(l.cfg.Fence.Reserve(ctx, t.size, t.root))
+}
+
+func (l *Log) announce(ctx context.Context, signed []byte) error {
+	if l.cfg.Fence == nil {
+		return nil
+	}
+	return l.fail(l.cfg.Fence.Publish(ctx, signed))
+}
+
+// storeGuard makes t the guard's tree. The caller holds l.signing.
+func (l *Log) storeGuard(t tree) error {
+	if err := l.guard.store(t); err != nil {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	l.guarded = l.guard.tree
+	l.mu.Unlock()
+	return nil
+}
+
+// show puts a checkpoint in place that the guard knows. The caller holds
+// l.signing.
+func (l *Log) show(cp Checkpoint) error {
+	// The commit point. A crash loses nothing: the old checkpoint or the new
+	// one is there, and both are below the guard.
+	if err := l.cfg.files.write(filepath.Join(l.cfg.Dir, tiles.Path{Kind: tiles.Checkpoint}.String()), cp.Note, 0o644); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	l.published = cp
 	l.broadcastLocked()
 	l.mu.Unlock()
-	return cp, nil
+	return nil
 }
 
 // checkStored returns the durable tree, after comparing it with what is stored:
@@ -122,18 +168,34 @@ func (l *Log) readCheckpoint() (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("read the checkpoint: %w", err)
 	}
+	cp, err := l.parseCheckpoint(raw)
+	return cp.Checkpoint, err
+}
+
+// parsed is a checkpoint that the log's key signed.
+type parsed struct {
+	Checkpoint
+	extension string
+}
+
+// parseCheckpoint believes only what this log's key signed. Its error is an
+// ErrCheckpoint.
+func (l *Log) parseCheckpoint(raw []byte) (parsed, error) {
+	if len(raw) > maxCheckpoint {
+		return parsed{}, fmt.Errorf("%w: %d bytes, expected at most %d", ErrCheckpoint, len(raw), maxCheckpoint)
+	}
 	n, err := note.Open(raw, note.VerifierList(l.verifier))
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+		return parsed{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	cp, err := trust.ParseCheckpoint(n.Text)
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+		return parsed{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	if cp.Origin != l.cfg.Origin {
-		return Checkpoint{}, fmt.Errorf("%w: its origin is %q, expected %q", ErrCheckpoint, cp.Origin, l.cfg.Origin)
+		return parsed{}, fmt.Errorf("%w: its origin is %q, expected %q", ErrCheckpoint, cp.Origin, l.cfg.Origin)
 	}
-	return Checkpoint{Size: cp.Size, Root: cp.Root, Note: bytes.Clone(raw)}, nil
+	return parsed{Checkpoint{Size: cp.Size, Root: cp.Root, Note: bytes.Clone(raw)}, cp.Extension}, nil
 }
 
 // tilesError marks what the tiles could not answer.

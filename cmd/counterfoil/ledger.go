@@ -23,7 +23,7 @@ func config(cfg cli.ServeConfig) app.Config {
 		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
 		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
 		WitnessPolicy: cfg.WitnessPolicy, CosignEvery: cfg.CosignEvery, RecosignEvery: cfg.RecosignEvery,
-		MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,
+		TraceEndpoint: cfg.TraceEndpoint, TraceRatio: cfg.TraceRatio, MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,
 		Version: cli.Version(), Logger: cfg.Logger, Random: rand.Reader, Now: time.Now,
 	}
 }

@@ -91,6 +91,8 @@ type Config struct {
 	Witnessed func() ([]byte, error)
 	// Metrics is served under /metrics; nil leaves it out.
 	Metrics http.Handler
+	// Routed is told of the route of every request; nil leaves it out.
+	Routed func(ctx context.Context, route string)
 	// Observe is told of every finished request; nil leaves it out.
 	Observe func(route string, status int, d time.Duration)
 	Now     func() time.Time
@@ -231,6 +233,9 @@ func (s *Server) Routes() []string { return slices.Clone(s.routes) }
 func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {
 	s.routes = append(s.routes, pattern)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if s.cfg.Routed != nil {
+			s.cfg.Routed(r.Context(), pattern)
+		}
 		start, rec := s.cfg.Now(), &recorder{ResponseWriter: w, status: http.StatusOK}
 		err := error(nil)
 		if names, checked := parameters[pattern]; checked {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"counterfoil/internal/telemetry/trace"
 	"counterfoil/ledger/commit"
 	"counterfoil/ledger/index"
 	"counterfoil/ledger/intake"
@@ -16,10 +17,17 @@ import (
 // doors between them.
 
 // publisherTo is the stream as the intake sees it.
-type publisherTo struct{ s *stream.Stream }
+type publisherTo struct {
+	s *stream.Stream
+	t *trace.Tracer
+}
 
 func (p publisherTo) Publish(ctx context.Context, subject string, body []byte, filter string, expectLast uint64) (uint64, error) {
+	ctx, span := p.t.Begin(ctx, "stream")
 	seq, err := p.s.Publish(ctx, stream.Msg{Subject: subject, Body: body}, filter, expectLast)
+	span.Number(trace.Bytes, uint64(len(body)))
+	span.Number(trace.Sequence, seq)
+	span.End(err)
 	var wrong *stream.WrongLastError
 	switch {
 	case errors.As(err, &wrong):
@@ -32,6 +40,9 @@ func (p publisherTo) Publish(ctx context.Context, subject string, body []byte, f
 		return 0, &intake.WrongLast{Last: last}
 	case errors.Is(err, stream.ErrUnanswered):
 		return 0, errors.Join(intake.ErrUnanswered, err)
+	}
+	if err == nil {
+		p.t.Published(ctx, seq)
 	}
 	return seq, err
 }

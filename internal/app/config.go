@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"counterfoil/internal/access"
+	"counterfoil/internal/telemetry/trace"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/keyring"
 )
@@ -86,6 +87,11 @@ type Config struct {
 	// RatePerToken and RatePerAddress are how many requests a second one token and
 	// one remote address may make, twice as many at once; 0 for no limit.
 	RatePerToken, RatePerAddress int
+	// TraceEndpoint is the URL of an OTLP/HTTP receiver that spans are sent to;
+	// empty sends none. TraceRatio is the part of the calls that is traced whose
+	// callers do not say, 0 to 1.
+	TraceEndpoint string
+	TraceRatio    float64
 	// Version is shown in status and logs.
 	Version string
 
@@ -156,6 +162,12 @@ func (c *Config) validate() error {
 	}
 	if c.PublishEvery == 0 {
 		c.PublishEvery = 50 * time.Millisecond
+	}
+	if c.TraceEndpoint != "" {
+		errs = append(errs, trace.Check(c.TraceEndpoint))
+	}
+	if !(c.TraceRatio >= 0 && c.TraceRatio <= 1) {
+		errs = append(errs, fmt.Errorf("trace ratio %v is not within 0 to 1", c.TraceRatio))
 	}
 	if c.Logger == nil || c.Random == nil || c.Now == nil {
 		errs = append(errs, errors.New("logger, randomness and clock must be given"))

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/telemetry"
+	"counterfoil/internal/telemetry/trace"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/index"
 	"counterfoil/ledger/intake"
@@ -60,7 +62,10 @@ type Ledger struct {
 	running sync.WaitGroup
 	closers []func(context.Context) error // in the order of opening
 
+	trace        *trace.Tracer                       // nil without traces
 	observeStage func(stage string, d time.Duration) // nil without metrics
+	metrics      *telemetry.Metrics
+	gauged       gauged
 
 	mu       sync.Mutex
 	fatal    map[string]error // parts that ended for good
@@ -74,6 +79,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	l := &Ledger{cfg: cfg, paths: paths{cfg.Dir}, log: cfg.Logger, fatal: map[string]error{}, draining: make(chan struct{}), failed: make(chan error, 1)}
+	l.metrics = telemetry.New(l.gauges())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close(context.WithoutCancel(ctx)))
@@ -91,6 +97,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		name string
 		run  func(context.Context) error
 	}{
+		{"traces", l.openTraces},
 		{"keys", l.openKeys},
 		{"disk", l.openDisk},
 		{"vault", l.openVault},
@@ -226,7 +233,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	next := l.indexNext()
 	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
-		Log: l.tlog, Beside: l.vault.Sync, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
+		Log: l.tracedLog(), Beside: l.syncVault, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })
@@ -244,7 +251,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.intake = intake.New(intake.Config{
 		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
 		Signer: l.event.signer, Signed: l.check.signed,
-		Stream: publisherTo{l.stream}, Index: l.index, Vault: keysIn{l.vault},
+		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault},
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
 	})
 	// Decisions need an index that has seen the whole stream.
@@ -343,20 +350,26 @@ func (l *Ledger) isDraining() bool {
 }
 
 // Begin records a new attempt; see package intake.
-func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (*intake.Result, error) {
+func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (_ *intake.Result, err error) {
+	defer func() { l.countRefusal(err) }()
 	if err := l.admit(); err != nil {
 		return nil, err
 	}
+	ctx, span := l.trace.Begin(ctx, "intake")
 	res, err := l.intake.Begin(ctx, b)
+	took(span, res, err)
 	return res, l.explain(err)
 }
 
 // Append records a further event; see package intake.
-func (l *Ledger) Append(ctx context.Context, a *intake.Append) (*intake.Result, error) {
+func (l *Ledger) Append(ctx context.Context, a *intake.Append) (_ *intake.Result, err error) {
+	defer func() { l.countRefusal(err) }()
 	if err := l.admit(); err != nil {
 		return nil, err
 	}
+	ctx, span := l.trace.Begin(ctx, "intake")
 	res, err := l.intake.Append(ctx, a)
+	took(span, res, err)
 	return res, l.explain(err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/telemetry/trace"
 	"counterfoil/ledger/sequencer"
 )
 
@@ -21,6 +22,9 @@ func (l *Ledger) DefaultStage() string {
 // Wait blocks until the event at leafIndex has reached a stage.
 func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err error) {
 	start := l.cfg.Now()
+	ctx, span := l.trace.Begin(ctx, "wait")
+	span.Word(trace.Stage, stage)
+	defer func() { span.End(err) }()
 	switch stage {
 	case api.StageAccepted:
 		return nil

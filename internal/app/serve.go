@@ -11,7 +11,6 @@ import (
 	"counterfoil/internal/api"
 	"counterfoil/internal/mcp"
 	"counterfoil/internal/rpc"
-	"counterfoil/internal/telemetry"
 )
 
 const (
@@ -56,8 +55,7 @@ func (s *Server) listen() (err error) {
 	if s.Token, err = secretFile(l.paths.token(), l.cfg.Random); err != nil {
 		return err
 	}
-	metrics := telemetry.New(l.gauges())
-	l.observeStage = metrics.Stage
+	l.observeStage = l.metrics.Stage
 	door, err := l.openDoor(s.Token)
 	if err != nil {
 		return err
@@ -65,7 +63,7 @@ func (s *Server) listen() (err error) {
 	handler := api.New(api.Config{
 		Tokens: door.tokens, PerToken: door.perToken, PerAddress: door.perAddress, Hosts: door.hosts,
 		Ledger: l, Views: l.Views(), Archive: l.Archive(), LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
-		Metrics: metrics.Handler(), Observe: metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
+		Metrics: l.metrics.Handler(), Routed: l.trace.Routed(), Observe: l.metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
 	rpc.Add(handler)
 	judgeBy, err := mcp.TrustFile(l.cfg.MCPTrust)
@@ -79,7 +77,7 @@ func (s *Server) listen() (err error) {
 		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
 	}
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
-	s.http = httpServer(handler)
+	s.http = httpServer(l.trace.Handler(handler))
 	s.http.RegisterOnShutdown(handler.EndStreams)
 	s.http.RegisterOnShutdown(agents.Close)
 	l.running.Go(func() { door.tokens.Run(l.run) })

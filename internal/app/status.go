@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
-	"counterfoil/internal/telemetry"
 )
 
 // lagLimit is how far a stage may be behind before the ledger is unready.
@@ -65,24 +64,4 @@ func (l *Ledger) fatalOf(part string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fatal[part]
-}
-
-func (l *Ledger) gauges() telemetry.Gauges {
-	return telemetry.Gauges{
-		StreamLast:    func() float64 { return float64(l.stream.LastSeen()) },
-		LogSize:       func() float64 { return float64(l.seq.Size()) },
-		PublishedSize: func() float64 { return float64(l.pub.Size()) },
-		ViewSize:      func() float64 { return float64(l.views.size()) },
-		Parked:        func() float64 { return float64(l.views.parked()) },
-		Witnesses:     l.witnessMetrics,
-		FreeBytes:     func() float64 { return float64(l.disk.free.Load()) },
-		Attempts:      l.unfinished,
-		PublishedAge:  func() float64 { return l.cfg.Now().Sub(l.pub.At()).Seconds() },
-		Ready: func() float64 {
-			if l.Status(context.Background()).Ready {
-				return 1
-			}
-			return 0
-		},
-	}
 }

@@ -24,7 +24,8 @@ func (l *Ledger) viewConfig() kv.Config {
 }
 
 func (l *Ledger) followConfig(db *kv.DB) follow.Config {
-	return follow.Config{DB: db, Source: published{l}, Parse: l.check.parse, Check: l.check.check, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond}
+	return follow.Config{DB: db, Source: published{l}, Parse: l.check.parse, Check: l.check.check, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
+		Folding: l.tracedFolding()}
 }
 
 func (l *Ledger) openViews(context.Context) error {

@@ -48,7 +48,7 @@ func (l *Ledger) openWitnesses(ctx context.Context) error {
 	}
 	g, err := client.Open(ctx, client.Config{
 		Policy: policy, Log: l.event.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery, AskEvery: l.cfg.CosignEvery,
-		UserAgent: "counterfoil/" + l.cfg.Version, Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log,
+		Asking: l.tracedAsking(), UserAgent: "counterfoil/" + l.cfg.Version, Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log,
 	})
 	if err != nil {
 		return fmt.Errorf("witness policy %s: %w", l.cfg.WitnessPolicy, err)
@@ -96,7 +96,9 @@ func (l *Ledger) publish(ctx context.Context) (uint64, error) {
 			return 0, err
 		}
 	}
+	before, batch := l.tlog.PublishedSize(), l.trace.Batch("publish")
 	cp, err := l.tlog.Publish(ctx)
+	batch.Leaves(before, cp.Size, err)
 	if err == nil && l.gather != nil {
 		err = l.gather.Offer(cp.Note)
 	}

@@ -31,6 +31,8 @@ type ServeConfig struct {
 	RecosignEvery             time.Duration // age at which an unchanged checkpoint is cosigned again
 	MCPTrust                  string        // trust file that /mcp judges by
 	ExternalURL               string        // base URL that clients know the API by
+	TraceEndpoint             string        // URL of an OTLP/HTTP receiver, "" for no traces
+	TraceRatio                float64       // part of the calls that is traced whose callers do not say
 	Logger                    *slog.Logger
 }
 
@@ -103,6 +105,8 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.DurationVar(&cfg.RecosignEvery, "recosign-every", 0, "age at which witnesses cosign an unchanged checkpoint again (default 1h)")
 	f.StringVar(&cfg.MCPTrust, "mcp-trust", "", "trust file by which /mcp verifies; without one it judges nothing")
 	f.StringVar(&cfg.ExternalURL, "external-url", "", "base URL that clients know the API by, like https://ledger.example (default: the Host header)")
+	f.StringVar(&cfg.TraceEndpoint, "otlp-endpoint", "", "send traces to this OTLP/HTTP receiver, like http://127.0.0.1:4318 (default: no traces)")
+	f.Float64Var(&cfg.TraceRatio, "trace-ratio", 1, "part of the calls that is traced whose callers do not say, 0 to 1")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	complete(cmd, "durability", "hardened", "balanced")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")

@@ -18,6 +18,8 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	stage    *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
+	vault    prometheus.Counter
 }
 
 // Gauges are read when metrics are scraped.
@@ -28,8 +30,16 @@ type Gauges struct {
 	ViewSize      func() float64
 	Parked        func() float64
 	FreeBytes     func() float64
-	Ready         func() float64
+	ReserveBytes  func() float64 // below which no event is taken now
 	PublishedAge  func() float64
+	// Lags are how far the stages are behind.
+	Lags func() Lags
+	// Checks are the named conditions of readiness.
+	Checks func() []Check
+	// Dispositions counts what the latest reviews say.
+	Dispositions func() []Disposition
+	// Version and Durability describe the program that runs.
+	Version, Durability string
 	// Attempts counts the attempts in a state, and tells how many seconds ago the
 	// oldest of them was begun; 0 without any.
 	Attempts  func(state string) (count, oldest float64)
@@ -50,7 +60,11 @@ func New(g Gauges) *Metrics {
 		stage: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "counterfoil_stage_seconds", Help: "Time from the stream's acknowledgement until an event reached a stage that a caller waited for.", Buckets: buckets}, []string{"stage"}),
 	}
-	m.reg.MustRegister(m.requests, m.seconds, m.stage, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "counterfoil_refused_total", Help: "Events that could not be taken at the moment, by reason; never for their content."}, []string{"reason"})
+	m.vault = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "counterfoil_vault_failures_total", Help: "Flushes of the vault that failed."})
+	m.reg.MustRegister(m.requests, m.seconds, m.stage, m.refused, m.vault, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, d := range []struct {
 		name, help string
 		read       func() float64
@@ -61,13 +75,17 @@ func New(g Gauges) *Metrics {
 		{"counterfoil_view_size", "Tree size that the views reflect.", g.ViewSize},
 		{"counterfoil_parked_leaves", "Leaves that do not count.", g.Parked},
 		{"counterfoil_free_bytes", "Free bytes on the file system of the data directory.", g.FreeBytes},
-		{"counterfoil_ready", "1 while the ledger takes events.", g.Ready},
+		{"counterfoil_reserve_bytes", "Free bytes below which no event is taken now.", g.ReserveBytes},
 		{"counterfoil_checkpoint_age_seconds", "Age of the newest signed checkpoint.", g.PublishedAge},
 	} {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.read))
 	}
 	m.reg.MustRegister(witnesses{g.Witnesses})
-	m.reg.MustRegister(&waiting{read: g.Attempts})
+	m.reg.MustRegister(&waiting{read: g.Attempts}, lags{g.Lags}, checks{g.Checks}, dispositions{g.Dispositions})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "counterfoil_build_info", Help: "1, with the version of the program and its durability profile.",
+		ConstLabels: prometheus.Labels{"version": g.Version, "durability": g.Durability}})
+	build.Set(1)
+	m.reg.MustRegister(build)
 	return m
 }
 
@@ -112,3 +130,10 @@ func (m *Metrics) Request(route string, status int, d time.Duration) {
 func (m *Metrics) Stage(stage string, d time.Duration) {
 	m.stage.WithLabelValues(stage).Observe(d.Seconds())
 }
+
+// Refused counts an event that could not be taken at the moment. The reason is one of
+// the fixed words of the API.
+func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// VaultFailed counts a flush of the vault that failed.
+func (m *Metrics) VaultFailed() { m.vault.Inc() }

@@ -67,6 +67,9 @@ type Config struct {
 	// RetryEvery is the pause after trouble with the source or a full disk; 0
 	// stands for one second.
 	RetryEvery time.Duration
+	// Folding is told that proven leaves [from, to) are being folded, and its
+	// answer how that ended; nil leaves it out.
+	Folding func(from, to uint64) (folded func(error))
 	// Now is the clock of Status; nil stands for time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger // nil discards
@@ -203,7 +206,13 @@ func (f *Follower) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.apply(ctx, c, s)
+	if f.cfg.Folding == nil {
+		return f.apply(ctx, c, s)
+	}
+	folded := f.cfg.Folding(c.Size, size)
+	err = f.apply(ctx, c, s)
+	folded(err)
+	return err
 }
 
 func (f *Follower) moved(size uint64) {

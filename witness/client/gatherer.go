@@ -71,6 +71,9 @@ type Config struct {
 	Idle func() (bool, <-chan struct{})
 	// Transport carries the requests. Default: one with TLS and keep-alive.
 	Transport http.RoundTripper
+	// Asking is told that a witness, which cosigned size from before, is asked for
+	// size, and its answer the class of the failure, "" for none; nil leaves it out.
+	Asking func(witness string, from, size uint64) (asked func(class string))
 	// UserAgent names the program.
 	UserAgent string
 	// Random spreads the waits after failures. One goroutine at a time reads it.

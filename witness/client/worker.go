@@ -60,7 +60,7 @@ func (g *Gatherer) work(ctx context.Context, w *witness) {
 			continue
 		}
 		began := g.cfg.Now()
-		err := g.ask(ctx, w, s)
+		err := g.observed(ctx, w, s)
 		if ctx.Err() != nil || g.Stopped() != nil {
 			g.finish(w, s, nil, true)
 			return
@@ -73,6 +73,24 @@ func (g *Gatherer) work(ctx context.Context, w *witness) {
 			return
 		}
 	}
+}
+
+// observed is ask, and tells of it.
+func (g *Gatherer) observed(ctx context.Context, w *witness, s *sheet) *failure {
+	if g.cfg.Asking == nil {
+		return g.ask(ctx, w, s)
+	}
+	g.mu.Lock()
+	from := w.size
+	g.mu.Unlock()
+	asked := g.cfg.Asking(w.policy.Name, from, s.cp.Size)
+	err := g.ask(ctx, w, s)
+	if err != nil {
+		asked(err.class)
+	} else {
+		asked("")
+	}
+	return err
 }
 
 // next returns the checkpoint that w is to be asked for and marks it; nil if

@@ -54,6 +54,13 @@ func (s *Stream) request(ctx context.Context, subject string, body []byte) (*nat
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
+	if s.cfg.clustered() {
+		return s.requestAgain(ctx, subject, body)
+	}
+	return s.requestOnce(ctx, subject, body)
+}
+
+func (s *Stream) requestOnce(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	tied, stop := s.conn.with(ctx)
 	defer stop()
 	m, err := s.nc.RequestMsgWithContext(tied, &nats.Msg{Subject: subject, Data: body})
@@ -84,6 +91,9 @@ func (s *Stream) api(ctx context.Context, subject string, body, answer any) erro
 	}
 	if err := json.Unmarshal(m.Data, &head); err != nil {
 		return unavailable("answer to "+subject, err)
+	}
+	if head.Error != nil && head.Error.passes() {
+		return unavailable("request to "+subject, head.Error)
 	}
 	if head.Error != nil {
 		return fmt.Errorf("request to %s: %w", subject, head.Error)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,11 +45,16 @@ func (s *Stream) wanted() map[string]any {
 		"deny_delete":          true,
 		"deny_purge":           true,
 		"allow_direct":         true,
-		"metadata": map[string]any{
-			metaOrigin:      s.cfg.Origin,
-			metaTenant:      s.cfg.Tenant,
-			metaFingerprint: s.cfg.Fingerprint,
-		},
+		"metadata":             s.ownMeta(),
+	}
+}
+
+// ownMeta says whose a stream is.
+func (s *Stream) ownMeta() map[string]any {
+	return map[string]any{
+		metaOrigin:      s.cfg.Origin,
+		metaTenant:      s.cfg.Tenant,
+		metaFingerprint: s.cfg.Fingerprint,
 	}
 }
 
@@ -141,6 +147,9 @@ const openTries = 4
 // assertConfig compares the stream's configuration, and creates the stream if
 // there is none.
 func (s *Stream) assertConfig(ctx context.Context) error {
+	if s.cfg.clustered() {
+		return s.ensure(ctx, s.wanted(), s.atCreation())
+	}
 	var info struct {
 		Config map[string]any `json:"config"`
 	}
@@ -165,7 +174,7 @@ func (s *Stream) assertConfig(ctx context.Context) error {
 // openStream is assertConfig, with a second try on an empty store.
 func (s *Stream) openStream(ctx context.Context) error {
 	err := s.assertConfig(ctx)
-	if s.emb == nil {
+	if s.shared() {
 		return err
 	}
 	if isCode(err, codeStoreFailed) {
@@ -201,11 +210,16 @@ func (s *Stream) create(ctx context.Context) error {
 	}
 }
 
+// atCreation are settings of a new stream that an existing one need not have.
+func (s *Stream) atCreation() map[string]any {
+	// Consumers that nobody reads from go away by themselves, durable ones too.
+	return map[string]any{"consumer_limits": map[string]any{"inactive_threshold": consumerLimit}}
+}
+
 func (s *Stream) tryCreate(ctx context.Context) error {
 	cfg := s.wanted()
 	cfg["num_replicas"] = s.cfg.Replicas
-	// Consumers that nobody reads from go away by themselves, durable ones too.
-	cfg["consumer_limits"] = map[string]any{"inactive_threshold": consumerLimit}
+	maps.Copy(cfg, s.atCreation())
 	var info struct {
 		Config map[string]any `json:"config"`
 	}

@@ -65,6 +65,11 @@ func (e *embedded) options() (*server.Options, error) {
 	if err := addAccounts(o, e.cfg, e.password); err != nil {
 		return nil, err
 	}
+	if e.cfg.Cluster != nil {
+		if err := e.cfg.Cluster.join(o); err != nil {
+			return nil, err
+		}
+	}
 	if e.cfg.ListenAddr == "" {
 		return o, nil
 	}
@@ -88,6 +93,9 @@ func (e *embedded) options() (*server.Options, error) {
 func (e *embedded) start(ctx context.Context) error {
 	if err := e.ready(); err != nil {
 		return err
+	}
+	if e.cfg.Cluster != nil {
+		return e.startNode(ctx)
 	}
 	kept, err := e.keep()
 	if err != nil {

@@ -65,9 +65,11 @@ type Config struct {
 	URL string
 	// CredsFile is the credentials file for URL; optional.
 	CredsFile string
-	// Replicas of a stream that is created on an external cluster; default 1.
-	// An existing stream keeps its number.
+	// Replicas of streams that are created on a cluster; default 1 on an external
+	// one, DefaultReplicas with Cluster. An existing stream keeps its number.
 	Replicas int
+	// Cluster makes the embedded server a node of a cluster. Nil: it is alone.
+	Cluster *ClusterConfig
 
 	// Name of the stream; default DefaultName.
 	Name string
@@ -81,7 +83,8 @@ type Config struct {
 	ListenAddr                  string
 	ConsumerUser, ConsumerToken string
 
-	// AckTimeout is how long a publish waits for its answer; default 5 s.
+	// AckTimeout is how long a publish waits for its answer; default 5 s, in a
+	// cluster 20 s.
 	AckTimeout time.Duration
 	// SyncInterval is how often the embedded server flushes to the disk;
 	// default 10 s. It bounds what a power loss can take from the stream, and
@@ -120,11 +123,25 @@ func (c *Config) validate() error {
 			errs = append(errs, errors.New("a listen address needs a consumer's user and token"))
 		}
 	}
+	if c.Cluster != nil {
+		if c.Dir == "" {
+			errs = append(errs, errors.New("an external server has its own cluster: leave out the cluster"))
+		}
+		if err := c.Cluster.validate(); err != nil {
+			errs = append(errs, err)
+		}
+		if c.Replicas == 0 {
+			c.Replicas = DefaultReplicas
+		}
+	}
 	if c.Replicas == 0 {
 		c.Replicas = 1
 	}
 	if c.AckTimeout == 0 {
 		c.AckTimeout = 5 * time.Second
+		if c.clustered() {
+			c.AckTimeout = clusterAckTimeout
+		}
 	}
 	if c.SyncInterval == 0 {
 		c.SyncInterval = 10 * time.Second
@@ -194,6 +211,11 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 	}
 	if err := s.pub.start(); err != nil {
 		return nil, err
+	}
+	if s.cfg.Cluster != nil {
+		if err := s.emb.awaitLeader(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.openStream(ctx); err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"counterfoil/internal/durable"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // Backup writes the rows of the vault to w, sealed as they are: everything whose
@@ -28,6 +30,8 @@ func (v *Vault) Backup(w io.Writer, since uint64) (next uint64, err error) {
 // Restore makes a vault in dir, which must be empty or missing, from what Backup
 // wrote: a whole backup, then those that continue it, in order. Rows are not
 // opened: [Open] tells whether the seal key fits. It is durable when it returns.
+// The vault has no log yet; to go on with the one of other nodes, let it be filled
+// from that instead of a backup.
 func Restore(dir string, log *slog.Logger, backups ...io.Reader) (err error) {
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("restore vault: %w", err)
@@ -46,5 +50,32 @@ func Restore(dir string, log *slog.Logger, backups ...io.Reader) (err error) {
 			return err
 		}
 	}
+	// The rows begin a life of their own: whatever log they followed, it may be
+	// gone, or have gone on without them.
+	if err := dropKinds(db, rowShared, rowIndex); err != nil {
+		return err
+	}
 	return db.Sync()
+}
+
+// dropKinds deletes all rows of some kinds.
+func dropKinds(db *badger.DB, kinds ...byte) error {
+	batch := db.NewWriteBatch()
+	defer batch.Cancel()
+	err := db.View(func(txn *badger.Txn) error {
+		for _, kind := range kinds {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+			defer it.Close()
+			for it.Rewind(); it.Valid(); it.Next() {
+				if err := batch.Delete(it.Item().KeyCopy(nil)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return batch.Flush()
 }

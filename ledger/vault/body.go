@@ -78,8 +78,11 @@ func (v *Vault) putBody(attemptID, slot, name string, body []byte, enc commit.En
 	h := head{encoding: enc, size: len(body), digest: digest(enc, body), slot: slot, name: name}
 	headName := v.seal.body(a, slot, name)
 
-	// found reports whether the same body is there already.
+	// found reports whether the same body is there already; ours, that it is there
+	// by this call.
+	var ours bool
 	found := func(txn *badger.Txn) (bool, error) {
+		ours = false
 		if _, err := v.readState(txn, row(rowKey, a)); err != nil {
 			return false, err
 		}
@@ -92,6 +95,7 @@ func (v *Vault) putBody(attemptID, slot, name string, body []byte, enc commit.En
 		if have.digest != h.digest {
 			return false, ErrConflict
 		}
+		ours = h.chunked && have.chunks == h.chunks
 		return true, nil
 	}
 	var there bool
@@ -119,9 +123,12 @@ func (v *Vault) putBody(attemptID, slot, name string, body []byte, enc commit.En
 			return there, err
 		}})
 	}
-	if chunked && (there || err != nil) {
+	if chunked && (there && !ours || err != nil) {
 		// Another call was faster: the chunks belong to no head.
-		return errors.Join(err, v.deleteChunks(a, h))
+		return errors.Join(err, v.deleteChunks(a, h, func(txn *badger.Txn) (bool, error) {
+			_, err := found(txn)
+			return ours, ignore(err)
+		}))
 	}
 	return err
 }
@@ -146,7 +153,7 @@ func (v *Vault) putChunks(a attemptName, aead cipher.AEAD, h *head, body []byte)
 		number++
 		if len(o.rows) == chunksPerOp || number == h.chunkCount() {
 			if err := v.do(o); err != nil {
-				return errors.Join(err, v.deleteChunks(a, *h))
+				return errors.Join(err, v.deleteChunks(a, *h, nil))
 			}
 			o = &op{check: o.check}
 		}
@@ -154,16 +161,31 @@ func (v *Vault) putChunks(a attemptName, aead cipher.AEAD, h *head, body []byte)
 	return nil
 }
 
-// deleteChunks takes back the chunks of a body that got no head. In a vault
-// that failed or was closed they stay; nothing shows them.
-func (v *Vault) deleteChunks(a attemptName, h head) error {
-	names := make([][]byte, h.chunkCount())
-	for i := range names {
-		names[i] = chunkRow(a, h.chunks, i)
+// deleteChunks takes back the chunks of a body that got no head, unless keep says
+// that it has one after all: what had no answer from a log may be in it. In a vault
+// that failed, was closed or has no log now they stay; nothing shows them.
+func (v *Vault) deleteChunks(a attemptName, h head, keep func(*badger.Txn) (bool, error)) error {
+	o := &op{always: true, check: keep}
+	for i := range h.chunkCount() {
+		o.rows = append(o.rows, kv{name: chunkRow(a, h.chunks, i)})
 	}
-	err := v.deleteRows(names)
-	if errors.Is(err, ErrFailed) || errors.Is(err, ErrClosed) {
+	return ignoreEnded(v.do(o))
+}
+
+// ignoreEnded drops the errors of a vault that can write nothing now.
+func ignoreEnded(err error) error {
+	if errors.Is(err, ErrFailed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnavailable) {
 		return nil
+	}
+	return err
+}
+
+// ignore drops the errors that say what became of an attempt and its bodies.
+func ignore(err error) error {
+	for _, e := range []error{ErrNotFound, ErrErased, ErrRedacted, ErrConflict} {
+		if errors.Is(err, e) {
+			return nil
+		}
 	}
 	return err
 }
@@ -260,6 +282,7 @@ func (v *Vault) Bodies(attemptID string) ([]BodyInfo, error) {
 	list := []BodyInfo{}
 	if err == nil {
 		err = v.view(func(txn *badger.Txn) error {
+			list = list[:0]
 			a := v.seal.attempt(attemptID)
 			key, err := v.readState(txn, row(rowKey, a))
 			if err != nil {

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -9,9 +10,28 @@ import (
 // maxDeletes bounds the rows that one op deletes.
 const maxDeletes = 256
 
-// finishErasure deletes the bodies of an attempt that was redacted or purged,
-// ends its references to evidence, and then deletes its p row.
-func (v *Vault) finishErasure(a attemptName) error {
+// finishErasure deletes the bodies of attempts that were redacted or purged, ends
+// their references to evidence, and then deletes their p rows.
+func (v *Vault) finishErasure(list ...attemptName) error {
+	var owners [][]byte
+	for _, a := range list {
+		if err := v.empty(a); err != nil {
+			return err
+		}
+		owners = append(owners, attemptOwner(a))
+	}
+	rows, err := v.clean(owners...)
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		rows = append(rows, kv{name: row(rowPending, a)})
+	}
+	return v.deleteAll(rows)
+}
+
+// empty deletes the bodies of an attempt and ends its references to evidence.
+func (v *Vault) empty(a attemptName) error {
 	if err := v.endAllRefs(a); err != nil {
 		return err
 	}
@@ -29,7 +49,7 @@ func (v *Vault) finishErasure(a attemptName) error {
 			}
 		}
 	}
-	return v.deleteRows([][]byte{row(rowPending, a)})
+	return nil
 }
 
 // finishErasures finishes what a crash interrupted.
@@ -42,13 +62,15 @@ func (v *Vault) finishErasures() error {
 		if len(names) == 0 {
 			return nil
 		}
+		var list []attemptName
 		for _, name := range names {
 			if len(name) != 1+nameSize {
 				return fmt.Errorf("%w: a row of kind %q has a name of %d bytes", ErrCorrupt, name[0], len(name))
 			}
-			if err := v.finishErasure(attemptName(name[1:])); err != nil {
-				return err
-			}
+			list = append(list, attemptName(name[1:]))
+		}
+		if err := v.finishErasure(list...); err != nil {
+			return err
 		}
 		if err := v.Sync(); err != nil {
 			return err
@@ -57,11 +79,21 @@ func (v *Vault) finishErasures() error {
 }
 
 func (v *Vault) deleteRows(names [][]byte) error {
-	o := &op{always: true}
+	var rows []kv
 	for _, name := range names {
-		o.rows = append(o.rows, kv{name: name})
+		rows = append(rows, kv{name: name})
 	}
-	return v.do(o)
+	return v.deleteAll(rows)
+}
+
+// deleteAll deletes rows, maxDeletes at once, the last ones last.
+func (v *Vault) deleteAll(rows []kv) error {
+	for some := range slices.Chunk(rows, maxDeletes) {
+		if err := v.do(&op{always: true, rows: some}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // names lists at most n rows whose names begin with prefix.
@@ -69,6 +101,7 @@ func (v *Vault) names(prefix []byte, n int) (names [][]byte, err error) {
 	err = v.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
+		names = nil
 		for it.Rewind(); it.Valid() && len(names) < n; it.Next() {
 			names = append(names, it.Item().KeyCopy(nil))
 		}

@@ -14,7 +14,22 @@ import (
 // Callers that arrive during a flush share the next one. If it fails, what the
 // disk holds is unknown, and stays so even if a later flush succeeds, since the
 // kernel forgets pages that it could not write: the vault fails for good.
+//
+// With a log ([Options.Replica]) what returned is durable in the log, and Sync has
+// nothing to wait for.
 func (v *Vault) Sync() error {
+	if v.shared == nil {
+		return v.flush()
+	}
+	err := v.enter()
+	if err == nil {
+		v.leave()
+	}
+	return err
+}
+
+// flush writes what was applied to the disk.
+func (v *Vault) flush() error {
 	if err := v.enter(); err != nil {
 		return err
 	}

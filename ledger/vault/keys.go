@@ -98,6 +98,14 @@ func (v *Vault) forget(attemptID string) {
 	v.cache.Remove(attemptID)
 }
 
+// forgetAll is forget for an attempt that is not known by its id.
+func (v *Vault) forgetAll() {
+	v.cacheMu.Lock()
+	defer v.cacheMu.Unlock()
+	v.erasures++
+	v.cache.Purge()
+}
+
 func (v *Vault) erasureCount() uint64 {
 	v.cacheMu.Lock()
 	defer v.cacheMu.Unlock()

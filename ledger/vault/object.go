@@ -190,7 +190,7 @@ func (w *pieceWriter) read(r io.Reader) error {
 	// Pieces that belong to no head are marked as such before they come.
 	o := &op{}
 	if !w.dry {
-		o.rows = []kv{{looseRow(w.id), []byte{sealVersion}}}
+		o.rows = []kv{{looseRow(w.id), w.v.looseWritten()}}
 	}
 	buf := make([]byte, chunkSize)
 	for number := uint32(0); ; number++ {
@@ -220,44 +220,6 @@ func (w *pieceWriter) read(r io.Reader) error {
 		if last {
 			h.Sum(w.sum[:0])
 			return nil
-		}
-	}
-}
-
-// dropPieces deletes pieces that belong to no head, and then the mark that says
-// so. In a vault that failed or was closed they stay; Open deletes them.
-func (v *Vault) dropPieces(id [bodyIDSize]byte) error {
-	for {
-		names, err := v.names(append([]byte{rowPiece}, id[:]...), maxDeletes)
-		if err == nil && len(names) == 0 {
-			err = v.deleteRows([][]byte{looseRow(id)})
-			names = nil
-		} else if err == nil {
-			err = v.deleteRows(names)
-		}
-		if errors.Is(err, ErrFailed) || errors.Is(err, ErrClosed) {
-			return nil
-		}
-		if err != nil || len(names) == 0 {
-			return err
-		}
-	}
-}
-
-// dropLoose deletes all pieces that a crash left without a head.
-func (v *Vault) dropLoose() error {
-	for {
-		names, err := v.names([]byte{rowLoose}, maxDeletes)
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		for _, name := range names {
-			if len(name) != 1+bodyIDSize {
-				return fmt.Errorf("%w: a row of kind %q has a name of %d bytes", ErrCorrupt, name[0], len(name))
-			}
-			if err := v.dropPieces([bodyIDSize]byte(name[1:])); err != nil {
-				return err
-			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package vault
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -76,9 +77,13 @@ func (v *Vault) Lower(to Privacy, attemptIDs []string) (changed int, err error) 
 	}
 	// Also those that were there already: a call before this one may have failed
 	// in between.
-	for _, id := range done {
-		if err := v.finishErasure(v.seal.attempt(id)); err != nil {
-			return changed, fmt.Errorf("erase %s: %w", id, err)
+	for some := range slices.Chunk(done, maxDeletes) {
+		var list []attemptName
+		for _, id := range some {
+			list = append(list, v.seal.attempt(id))
+		}
+		if err := v.finishErasure(list...); err != nil {
+			return changed, fmt.Errorf("erase %d attempts from %s on: %w", len(some), some[0], err)
 		}
 	}
 	if err := v.Sync(); err != nil {
@@ -93,6 +98,7 @@ func (v *Vault) lower(to Privacy, attemptID string) (changed bool, err error) {
 	name := row(rowKey, a)
 	o := &op{always: true, more: 256}
 	o.check = func(txn *badger.Txn) (bool, error) {
+		changed = false
 		key, p, err := v.readPrivacy(txn, name)
 		switch {
 		case errors.Is(err, ErrNotFound) && to == Purged:

@@ -88,7 +88,9 @@ var errNotWritten = errors.New("the object is not there")
 func (v *Vault) refer(ref Ref, w *pieceWriter) (_ Ref, used bool, err error) {
 	names := v.refNames(&ref)
 	o := &op{more: maxRefRow}
+	given := ref
 	o.check = func(txn *badger.Txn) (bool, error) {
+		ref, used = given, false
 		aead, err := v.ownerSeal(txn, v.seal.attempt(ref.Owner))
 		if err != nil {
 			return false, fmt.Errorf("owner %s: %w", ref.Owner, err)
@@ -114,14 +116,22 @@ func (v *Vault) refer(ref Ref, w *pieceWriter) (_ Ref, used bool, err error) {
 		}
 		o.rows = append(o.rows, kv{names.back, []byte{sealVersion}})
 		var gone *GoneError
-		_, err = v.readObject(txn, names.object)
+		h, err := v.readObject(txn, names.object)
 		switch {
 		case err == nil:
+			// It may be ours, of a send to the log that got no answer.
+			used = !w.dry && h.id == w.id
 			return false, nil
 		case !errors.Is(err, ErrNotFound) && !errors.As(err, &gone):
 			return false, err
 		case w.dry:
 			return false, errNotWritten
+		}
+		if v.shared != nil {
+			// Another node that took ours for dead may be deleting the pieces.
+			if _, err := get(txn, looseRow(w.id)); err != nil {
+				return false, fmt.Errorf("its pieces: %w", err)
+			}
 		}
 		head, err := v.seal.lock(v.seal.rows, names.object.head(), objectHead{ObjectKept, w.key, w.size, w.id}.encode())
 		if err != nil {
@@ -180,6 +190,7 @@ func (v *Vault) Refs(owner string) ([]Ref, error) {
 	}
 	out := []Ref{}
 	err := v.view(func(txn *badger.Txn) error {
+		out = out[:0]
 		a := v.seal.attempt(owner)
 		aead, err := v.ownerSeal(txn, a)
 		if err != nil {
@@ -212,12 +223,14 @@ func (v *Vault) EachRef(f func(Ref) error) error {
 	after := []byte{rowRef}
 	for {
 		var refs []Ref
+		var at []byte
 		err := v.view(func(txn *badger.Txn) error {
+			refs, at = nil, after
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{rowRef}})
 			defer it.Close()
 			for it.Seek(after); it.Valid() && len(refs) < page; it.Next() {
 				name := it.Item().KeyCopy(nil)
-				after = append(bytes.Clone(name), 0)
+				at = append(bytes.Clone(name), 0)
 				if _, err := splitRef(name); err != nil {
 					return err
 				}
@@ -241,6 +254,7 @@ func (v *Vault) EachRef(f func(Ref) error) error {
 		if len(refs) == 0 {
 			return nil
 		}
+		after = at
 		for _, r := range refs {
 			if err := f(r); err != nil {
 				return err
@@ -268,6 +282,7 @@ func (v *Vault) changeRef(ref Ref, decide func(*Ref) bool) (id [bodyIDSize]byte,
 	names := v.refNames(&ref)
 	o := &op{more: maxRefRow, always: true}
 	o.check = func(txn *badger.Txn) (bool, error) {
+		id = [bodyIDSize]byte{}
 		aead, err := v.ownerSeal(txn, v.seal.attempt(ref.Owner))
 		if errors.Is(err, ErrErased) || errors.Is(err, ErrRedacted) {
 			return true, nil
@@ -323,7 +338,7 @@ func (v *Vault) endRows(txn *badger.Txn, names refNames, state ObjectState) (row
 		return nil, id, err
 	}
 	// The commit point of its end: the key of the pieces is in no row any more.
-	return append(rows, kv{names.object.head(), head}, kv{looseRow(h.id), []byte{sealVersion}}), h.id, nil
+	return append(rows, kv{names.object.head(), head}, kv{looseRow(h.id), v.looseEnded(names.object)}), h.id, nil
 }
 
 // endAllRefs ends the references of an attempt that was redacted or purged. Their

@@ -24,6 +24,8 @@ const (
 	rowRef     byte = 'a' // of an owner to an object
 	rowBackRef byte = 'r' // of an object to its owners
 	rowLoose   byte = 'q'
+	rowIndex   byte = 's' // of the log's messages, see change.go
+	rowShared  byte = 'x' // where this vault is in the log, see attach.go
 )
 
 // nameSize is the length of the names made of ids.

@@ -127,7 +127,7 @@ func (v *Vault) checkFingerprint() error {
 	})
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound) && empty:
-		o := &op{always: true, rows: []kv{{[]byte{rowMeta}, []byte(given)}}}
+		o := &op{always: true, local: true, rows: []kv{{[]byte{rowMeta}, []byte(given)}}}
 		return errors.Join(v.do(o), v.Sync())
 	case errors.Is(err, badger.ErrKeyNotFound):
 		return fmt.Errorf("%w: it holds rows but no fingerprint of a seal key", ErrCorrupt)

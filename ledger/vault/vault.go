@@ -143,6 +143,8 @@ type Vault struct {
 	workers sync.WaitGroup
 	failure atomic.Pointer[error]
 
+	shared *shared // nil without a log
+
 	wal   *walFlusher // owned by the flusher
 	space spaceCheck  // owned by the committer
 
@@ -192,10 +194,20 @@ func Open(dir string, sealKey [32]byte, opt Options) (*Vault, error) {
 		ops: make(chan *op, maxGroupOps), flushes: make(chan chan error, 64),
 		space: spaceCheck{dir: dir, min: opt.MinFree, free: durable.FreeBytes, rewrite: durable.Occupied},
 	}
-	v.workers.Go(v.commitOps)
+	if opt.Replica != nil {
+		v.shared = newShared(opt.Replica)
+		v.workers.Go(v.commitShared)
+	} else {
+		v.workers.Go(v.commitOps)
+	}
 	v.workers.Go(v.flushAll)
 	if err := v.checkFingerprint(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open vault %s: %w", dir, err), v.Close())
+	}
+	if v.shared != nil {
+		if err := v.attach(); err != nil {
+			return nil, errors.Join(fmt.Errorf("open vault %s: follow its log: %w", dir, err), v.Close())
+		}
 	}
 	if err := v.finishErasures(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open vault %s: finish an erasure: %w", dir, err), v.Close())
@@ -218,8 +230,17 @@ func (v *Vault) Close() error {
 	close(v.ops)
 	close(v.flushes)
 	v.closing.Unlock()
+	var noteErr error
+	if s := v.shared; s != nil {
+		<-s.ended
+		s.stop()
+		v.workers.Wait()
+		if at := s.applied.Load(); at > 0 && v.failed() == nil && v.wal.flush() == nil {
+			noteErr = v.db.Update(func(txn *badger.Txn) error { return set(txn, flushedAt(at)) })
+		}
+	}
 	v.workers.Wait()
-	if err := errors.Join(v.db.Close(), v.wal.close()); err != nil {
+	if err := errors.Join(noteErr, v.db.Close(), v.wal.close()); err != nil {
 		return fmt.Errorf("close vault %s: %w", v.dir, err)
 	}
 	return nil
@@ -254,8 +275,20 @@ func (v *Vault) failed() error {
 	return nil
 }
 
-// view reads from one consistent state of the store.
+// view reads from one consistent state of the store. With a log, what is not found
+// is looked for again in the newest state: read is then called twice.
 func (v *Vault) view(read func(txn *badger.Txn) error) error {
+	err := v.look(read)
+	if v.shared == nil || !stale(err) {
+		return err
+	}
+	if newest := v.newest(v.shared.ctx); newest != nil {
+		return newest
+	}
+	return v.look(read)
+}
+
+func (v *Vault) look(read func(txn *badger.Txn) error) error {
 	if err := v.enter(); err != nil {
 		return err
 	}

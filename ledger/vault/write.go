@@ -17,6 +17,8 @@ type op struct {
 	rows   []kv
 	more   int  // bytes that check will fill in, at most
 	always bool // also with little disk space
+	local  bool // in this vault alone, if it has a log
+	kind   byte // of a message of its own, without changes here; 0: changeRows
 
 	done chan error
 }

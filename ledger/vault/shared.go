@@ -1,0 +1,493 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// shared is the part of a vault whose changes go through a log that other vaults
+// apply as well. The committer is the only one who applies: what others published,
+// and what it published itself once the log has it. So every op is checked against
+// a state that is exactly that of the log up to applied, and is published only if
+// the log still ends there.
+type shared struct {
+	log Replica
+	id  [vaultIDSize]byte // of this vault among those of the log
+
+	// ctx ends after the committer; what reaches it comes in order.
+	ctx      context.Context
+	stop     context.CancelFunc
+	incoming chan published
+	ended    chan struct{} // closed when the committer has ended
+
+	applied atomic.Uint64 // sequence up to which the store follows the log
+	seeding atomic.Bool   // a vault is still giving the log its rows
+
+	held []published // owned by the committer: no disk space for them
+
+	mu    sync.Mutex
+	moved chan struct{} // closed and replaced when applied moves
+}
+
+// published is a message of the log.
+type published struct {
+	seq  uint64
+	body []byte
+}
+
+const (
+	// publishWait bounds how long a group of ops tries to get into the log.
+	publishWait = 10 * time.Second
+	// readWait bounds how long a reader waits for the newest of the log.
+	readWait = 2 * time.Second
+	// lostAfter is after how long without a message that must be there the
+	// committer asks for it.
+	lostAfter = 500 * time.Millisecond
+	// heldRetry is how often a full disk is looked at again.
+	heldRetry = time.Second
+	// flushEvery is how often a vault notes that what it applied is on the disk.
+	flushEvery = 2 * time.Second
+	// vaultIDSize is the length of the name of a vault among those of a log.
+	vaultIDSize = 16
+)
+
+func newShared(log Replica) *shared {
+	s := &shared{log: log, incoming: make(chan published, 256), ended: make(chan struct{}), moved: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *shared) advance(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied.Store(seq)
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// await waits until the store follows the log up to seq.
+func (s *shared) await(ctx context.Context, seq uint64) error {
+	for {
+		s.mu.Lock()
+		moved := s.moved
+		s.mu.Unlock()
+		at := s.applied.Load()
+		if at >= seq {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the vault is at %d of %d: %w", ErrUnavailable, at, seq, ctx.Err())
+		case <-s.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+// newest waits until the store has everything that the log had when it was called.
+func (v *Vault) newest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	last, err := v.shared.log.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return v.shared.await(ctx, last)
+}
+
+// stale tells whether an answer may be another once the store has the newest of
+// the log.
+func stale(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, errNotWritten)
+}
+
+// commitShared is the committer of a vault with a log.
+func (v *Vault) commitShared() {
+	s := v.shared
+	defer close(s.ended)
+	var first *op // taken, and not in a group yet
+	for {
+		if first == nil {
+			incoming, retry := s.incoming, (<-chan time.Time)(nil)
+			if len(s.held) > 0 {
+				incoming, retry = nil, time.After(heldRetry)
+			}
+			select {
+			case o, ok := <-v.ops:
+				if !ok {
+					return
+				}
+				first = o
+			case m := <-incoming:
+				v.applyWaiting(m)
+				continue
+			case <-retry:
+				v.applyWaiting()
+				continue
+			}
+		}
+		group, size := []*op{first}, first.size()
+		first = nil
+		alone := group[0].kind != 0
+	gather:
+		for !alone && len(group) < maxGroupOps {
+			select {
+			case o, ok := <-v.ops:
+				if !ok {
+					break gather
+				}
+				// A message must not grow by what one op more brings.
+				if o.kind != 0 || size+o.size() > maxGroupBytes {
+					first = o
+					break gather
+				}
+				group, size = append(group, o), size+o.size()
+			default:
+				break gather
+			}
+		}
+		for i, err := range v.commitGroup(group, size) {
+			group[i].done <- err
+		}
+	}
+}
+
+// commitGroup gets a group into the log and applies it. It ends with an answer for
+// each op; an op whose answer is nil is in the log, or had nothing to change.
+func (v *Vault) commitGroup(group []*op, size int) []error {
+	s := v.shared
+	errs := make([]error, len(group))
+	all := func(err error) []error {
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+		return errs
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, publishWait)
+	defer cancel()
+	for fresh := false; ; {
+		clear(errs)
+		if err := v.failed(); err != nil {
+			return all(err)
+		}
+		if len(s.held) > 0 {
+			if v.applyWaiting(); len(s.held) > 0 {
+				return all(ErrNoSpace)
+			}
+		}
+		spaceErr := v.space.admit(size)
+		txn := v.db.NewTransaction(true)
+		c := change{kind: changeRows}
+		again := false
+		for i, o := range group {
+			if spaceErr != nil && !o.always {
+				errs[i] = spaceErr
+				continue
+			}
+			if o.check != nil {
+				skip, err := o.check(txn)
+				errs[i] = err
+				if again = again || !fresh && stale(err); skip || err != nil {
+					continue
+				}
+			}
+			if s.seeding.Load() && !o.local && o.kind == 0 {
+				errs[i] = fmt.Errorf("%w: another node is still giving it its rows", ErrUnavailable)
+				continue
+			}
+			if o.kind != 0 {
+				c.kind = o.kind
+			}
+			for _, r := range o.rows {
+				if o.kind != 0 {
+					break // they are there
+				}
+				if err := set(txn, r); err != nil {
+					txn.Discard()
+					return all(v.fail("write", err))
+				}
+			}
+			if !o.local {
+				c.rows = append(c.rows, o.rows...)
+			}
+		}
+		if again {
+			// What was not found may be in messages that are on their way.
+			txn.Discard()
+			last, err := s.log.Last(ctx)
+			if err == nil {
+				_, err = v.receive(ctx, last, nil)
+			}
+			if err != nil {
+				return v.giveUp(group, errs, err)
+			}
+			fresh = true
+			continue
+		}
+		if len(c.rows) == 0 && c.kind != changeEnd {
+			if err := txn.Commit(); err != nil {
+				return all(v.fail("write", err))
+			}
+			return errs
+		}
+		body := c.encode()
+		if len(body) > MaxChange {
+			txn.Discard()
+			return all(fmt.Errorf("%w: a change of %d bytes, at most %d", ErrTooLarge, len(body), MaxChange))
+		}
+		expect := s.applied.Load()
+		seq, last, err := s.log.Publish(ctx, body, expect)
+		switch {
+		case err != nil:
+			// It may be in the log all the same: then it comes back as every
+			// other message, and if not, it never gets in after the next one.
+			txn.Discard()
+			return all(fmt.Errorf("%w: %w", ErrUnavailable, err))
+		case seq == 0:
+			// Another node was faster, or our own message without an answer.
+			txn.Discard()
+			ours, err := v.receive(ctx, last, body)
+			if err != nil {
+				return all(err)
+			}
+			if ours {
+				return errs
+			}
+			fresh = true
+			continue
+		case seq != expect+1:
+			txn.Discard()
+			return all(v.fail("publish", fmt.Errorf("the log stored after sequence %d at %d", expect, seq)))
+		}
+		// The commit point: the log has it, durably, for every node. From here on
+		// a crash loses nothing: Open applies it from there.
+		if err := v.note(txn, seq, c); err != nil {
+			txn.Discard()
+			return all(v.fail("write", err))
+		}
+		if err := txn.Commit(); err != nil {
+			return all(v.fail("write", err))
+		}
+		s.advance(seq)
+		return errs
+	}
+}
+
+// giveUp answers when the log does not: what the ops were refused for may not hold.
+func (v *Vault) giveUp(group []*op, errs []error, cause error) []error {
+	for i := range group {
+		if errs[i] == nil || stale(errs[i]) {
+			errs[i] = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+		}
+	}
+	return errs
+}
+
+func set(txn *badger.Txn, r kv) error {
+	if r.value == nil {
+		return txn.Delete(r.name)
+	}
+	return txn.Set(r.name, r.value)
+}
+
+// receive applies what comes from the log up to last. ours tells whether the
+// message right after the present state is body.
+func (v *Vault) receive(ctx context.Context, last uint64, body []byte) (ours bool, err error) {
+	s := v.shared
+	next := s.applied.Load() + 1
+	lost := time.NewTimer(lostAfter)
+	defer lost.Stop()
+	for s.applied.Load() < last {
+		var m published
+		select {
+		case m = <-s.incoming:
+		case <-lost.C:
+			// The messages up to last were erased, or do not come.
+			if m, err = v.fetch(ctx, last); err != nil {
+				return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			}
+		case <-ctx.Done():
+			return false, fmt.Errorf("%w: message %d of %d does not come: %w", ErrUnavailable, s.applied.Load()+1, last, ctx.Err())
+		}
+		lost.Reset(lostAfter)
+		if m.seq == next && body != nil && bytes.Equal(m.body, body) {
+			ours = true
+		}
+		v.applyWaiting(m)
+		if err := v.failed(); err != nil {
+			return false, err
+		}
+		if len(s.held) > 0 {
+			return false, ErrNoSpace
+		}
+	}
+	return ours, nil
+}
+
+// fetch asks for the first message up to last that is not applied; a message
+// without a body is at last if all were erased.
+func (v *Vault) fetch(ctx context.Context, last uint64) (published, error) {
+	for seq := v.shared.applied.Load() + 1; seq <= last; seq++ {
+		body, err := v.shared.log.Get(ctx, seq)
+		if err != nil {
+			return published{}, err
+		}
+		if body != nil {
+			return published{seq, body}, nil
+		}
+	}
+	return published{seq: last}, nil
+}
+
+// applyWaiting applies messages and what else has come by now. Without disk space
+// they are held; damage fails the vault.
+func (v *Vault) applyWaiting(list ...published) {
+	s := v.shared
+	list = append(s.held, list...)
+	s.held = nil
+	size := 0
+	for _, m := range list {
+		size += len(m.body)
+	}
+	for len(list) > 0 && size < maxGroupBytes {
+		select {
+		case m := <-s.incoming:
+			list, size = append(list, m), size+len(m.body)
+			continue
+		default:
+		}
+		break
+	}
+	// In transactions that the store admits.
+	for len(list) > 0 && v.failed() == nil {
+		n, size := 0, 0
+		for n < len(list) && (n == 0 || size+len(list[n].body) <= maxGroupBytes) {
+			size += len(list[n].body)
+			n++
+		}
+		err := v.apply(list[:n], size)
+		switch {
+		case errors.Is(err, ErrNoSpace):
+			v.opt.Log.Error("the vault cannot follow its log", "error", err)
+			s.held = slices.Clone(list)
+			return
+		case err != nil:
+			_ = v.fail("apply a message of the log", err)
+		}
+		list = list[n:]
+	}
+}
+
+func (v *Vault) apply(list []published, size int) error {
+	if err := v.space.admit(size); err != nil {
+		return err
+	}
+	s := v.shared
+	txn := v.db.NewTransaction(true)
+	defer txn.Discard()
+	at, before := s.applied.Load(), s.applied.Load()
+	lowered := false
+	for _, m := range list {
+		if m.seq <= at {
+			continue
+		}
+		if m.body != nil {
+			c, err := decodeChange(m.body)
+			if err != nil {
+				return fmt.Errorf("message %d: %w", m.seq, err)
+			}
+			for _, r := range c.rows {
+				if c.kind == changeBegin {
+					break
+				}
+				if r.name[0] == rowKey && !lowered {
+					_, err := txn.Get(r.name)
+					lowered = err == nil
+				}
+				if err := set(txn, r); err != nil {
+					return err
+				}
+			}
+			if err := v.note(txn, m.seq, c); err != nil {
+				return err
+			}
+		}
+		at = m.seq
+	}
+	if at == before {
+		return nil
+	}
+	if err := setApplied(txn, at); err != nil {
+		return err
+	}
+	if err := txn.Commit(); err != nil {
+		return err
+	}
+	s.advance(at)
+	if lowered {
+		// Another node changed the state of an attempt, we cannot tell of which.
+		v.forgetAll()
+	}
+	return nil
+}
+
+// note writes what this vault keeps about a message beside its rows.
+func (v *Vault) note(txn *badger.Txn, seq uint64, c change) error {
+	for _, r := range c.rows {
+		if owner := ownerOf(r); owner != nil {
+			if err := txn.Set(indexRow(owner, seq), []byte{}); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.noteSeed(txn, c); err != nil {
+		return err
+	}
+	return setApplied(txn, seq)
+}
+
+func setApplied(txn *badger.Txn, seq uint64) error {
+	return txn.Set(sharedRow("applied"), binary.BigEndian.AppendUint64(nil, seq))
+}
+
+// keepFlushed notes from time to time up to where the store is on the disk. The
+// rows of one transaction are there together or not at all after a power loss, but
+// of two files of Badger's the newer may be there without the older. So after a
+// start the log is applied again from what was noted: the last message about a row
+// decides, however often it comes.
+func (v *Vault) keepFlushed() {
+	s := v.shared
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	var flushed uint64
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		at := s.applied.Load()
+		if at == flushed || v.flush() != nil {
+			continue
+		}
+		if v.do(&op{local: true, always: true, rows: []kv{flushedAt(at)}}) == nil {
+			flushed = at
+		}
+	}
+}
+
+func flushedAt(seq uint64) kv {
+	return kv{sharedRow("flushed"), binary.BigEndian.AppendUint64(nil, seq)}
+}

@@ -18,12 +18,17 @@ func config(cfg cli.ServeConfig) app.Config {
 	if cfg.Signer != "" {
 		signer = &keyring.HelperConfig{Path: cfg.Signer, Env: cfg.SignerEnv, Limit: cfg.SignerLimit, InFlight: 1024, Logger: cfg.Logger}
 	}
+	var cluster *app.Cluster
+	if n := cfg.Node; n.Cluster != "" {
+		cluster = &app.Cluster{Name: n.Cluster, Node: n.Name, Listen: n.Listen, Routes: n.Routes, Replicas: n.Replicas, RepairAlone: n.RepairAlone}
+	}
 	return app.Config{
 		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,
 		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
-		EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
+		Cluster: cluster, EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
 		WitnessPolicy: cfg.WitnessPolicy, CosignEvery: cfg.CosignEvery, RecosignEvery: cfg.RecosignEvery,
 		TraceEndpoint: cfg.TraceEndpoint, TraceRatio: cfg.TraceRatio, MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,
+		RatePerToken: cfg.RatePerToken, RatePerAddress: cfg.RatePerAddress,
 		Version: cli.Version(), Logger: cfg.Logger, Random: rand.Reader, Now: time.Now,
 	}
 }
@@ -38,4 +43,8 @@ func (ledger) Rebuild(ctx context.Context, cfg cli.ServeConfig) (cli.Rebuilt, er
 		return cli.Rebuilt{}, err
 	}
 	return cli.Rebuilt{TreeSize: r.TreeSize, Parked: r.Parked, ViewDigest: r.Digest}, nil
+}
+
+func (ledger) PrepareNodes(cfg cli.ServeConfig, out []string) (string, error) {
+	return app.PrepareNodes(config(cfg), out)
 }

@@ -89,6 +89,8 @@ type Config struct {
 	Checkpoint func() ([]byte, error)
 	// Witnessed returns the newest checkpoint that meets the quorum; nil without.
 	Witnessed func() ([]byte, error)
+	// Cluster tells how the nodes of the ledger stand; nil for a ledger alone.
+	Cluster func(context.Context) *Cluster
 	// Metrics is served under /metrics; nil leaves it out.
 	Metrics http.Handler
 	// Routed is told of the route of every request; nil leaves it out.
@@ -168,6 +170,7 @@ func New(cfg Config) *Server {
 		"POST /v1/keys/rotate":                  s.rotateKey,
 		"POST /v1/keys/{keyId}/status":          s.setKeyStatus,
 		"GET /v1/status":                        s.status,
+		"GET /v1/cluster":                       s.cluster,
 		"POST /v1/backup":                       s.backup,
 		"POST /v1/erasures":                     s.erase,
 		"GET /v1/holds":                         s.holds,
@@ -215,6 +218,7 @@ var parameters = map[string][]string{
 	"GET /v1/receipts/{eventId}":              {},
 	"GET /v1/receipts/{eventId}/tlog-proof":   {},
 	"GET /v1/status":                          {},
+	"GET /v1/cluster":                         {},
 	"GET /v1/keys":                            {},
 	"POST /v1/keys":                           {},
 	"POST /v1/keys/rotate":                    {},

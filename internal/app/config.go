@@ -50,6 +50,8 @@ type Config struct {
 	Durability string
 	// NATS is the URL of an external NATS; empty runs one in the process.
 	NATS string
+	// Cluster makes this ledger one of several nodes; nil for one alone.
+	Cluster *Cluster
 	// NATSCreds is the credentials file for NATS.
 	NATSCreds string
 	// NATSListen lets stream consumers connect to the embedded server, with
@@ -148,6 +150,13 @@ func (c *Config) validate() error {
 	if c.NATS != "" && c.NATSListen != "" {
 		errs = append(errs, errors.New("an external NATS has its own listeners: leave out the address for consumers"))
 	}
+	if c.Cluster != nil {
+		own := *c.Cluster
+		c.Cluster = &own
+		if err := own.validate(c.NATS, c.AllowRemote); err != nil {
+			errs = append(errs, fmt.Errorf("cluster: %w", err))
+		}
+	}
 	if c.DiskReserve == 0 {
 		c.DiskReserve = 16 << 20
 	}
@@ -202,6 +211,7 @@ func (p paths) keys() string            { return p.join("keys") }
 func (p paths) log() string             { return p.join("log") }
 func (p paths) guard() string           { return p.join("guard") }
 func (p paths) stream() string          { return p.join("stream") }
+func (p paths) clusterStream() string   { return p.join("cluster") }
 func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }

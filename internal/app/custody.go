@@ -43,8 +43,12 @@ func (c *custody) step(name string) error {
 // beginChange takes the right to make a change; done gives it back. A change before it
 // that failed half way is finished first: it may be in the log.
 func (l *Ledger) beginChange(ctx context.Context) (done func(), err error) {
+	if err := l.mayChange(); err != nil {
+		return nil, err
+	}
 	l.custody.change.Lock()
-	if !l.custody.unknown {
+	// Another node may have made changes since this one signed last.
+	if !l.custody.unknown && l.cluster == nil {
 		return l.custody.change.Unlock, nil
 	}
 	if err = l.settle(ctx); err != nil {
@@ -128,7 +132,7 @@ func (l *Ledger) takeUp(ctx context.Context, e *event.Event, seq uint64, st *lif
 	default:
 		return nil // of another kind, with its own way
 	}
-	if st.Summary().Outcome != "" || l.signingStopped() != nil {
+	if st.Summary().Outcome != "" || l.signingStopped() != nil || l.mayChange() != nil {
 		return nil
 	}
 	if isRetention {

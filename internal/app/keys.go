@@ -55,6 +55,9 @@ func (l *Ledger) trustFile() *trust.File {
 // RegisterKey registers a public key that may sign from the next leaf on. A key
 // that is registered stays as it is.
 func (l *Ledger) RegisterKey(ctx context.Context, keyID string, pub []byte) (api.Key, error) {
+	if err := l.mayChange(); err != nil {
+		return api.Key{}, err
+	}
 	l.event.change.Lock()
 	defer l.event.change.Unlock()
 	return l.registerKey(ctx, keyID, pub)
@@ -81,9 +84,12 @@ func (l *Ledger) registerKey(ctx context.Context, keyID string, pub []byte) (api
 // before. It returns the new key. After an error the new key may sign already; the
 // old one can then be retired by itself.
 func (l *Ledger) RotateKey(ctx context.Context) (api.Key, error) {
-	if l.cfg.EventKeyID != "" {
-		return api.Key{}, api.NewConflict("this ledger signs with a key that its configuration names",
+	if l.cfg.EventKeyID != "" || l.cluster != nil {
+		return api.Key{}, api.NewConflict("this ledger signs with a key that its configuration names, or that all its nodes have",
 			"make the new key where the old one is, register it, start the ledger with it, then retire the old one")
+	}
+	if err := l.mayChange(); err != nil {
+		return api.Key{}, err
 	}
 	l.event.change.Lock()
 	defer l.event.change.Unlock()
@@ -117,6 +123,9 @@ func (l *Ledger) RotateKey(ctx context.Context) (api.Key, error) {
 // first leaf to which that applies; nil is the next one. Only a revocation may
 // reach back: then the index and the views are made anew, by a new start.
 func (l *Ledger) SetKeyStatus(ctx context.Context, keyID, status string, from *uint64) (api.Key, error) {
+	if err := l.mayChange(); err != nil {
+		return api.Key{}, err
+	}
 	l.event.change.Lock()
 	defer l.event.change.Unlock()
 	if keyID == l.signingKey() {
@@ -215,10 +224,7 @@ func (l *Ledger) changeKey(ctx context.Context, change event.KeyChange, decide f
 		return err
 	}
 	// The commit point. A crash before it leaves an attempt without outcome.
-	if err := next.Save(l.paths.join("keys/" + keyring.RegistryFile)); err != nil {
-		return err
-	}
-	if err := l.useRegistry(next); err != nil {
+	if err := l.commitRegistry(ctx, next); err != nil {
 		return err
 	}
 	l.log.Info("an event key changed", "key", change.KeyID, "change", change.Change, "index", change.Index)

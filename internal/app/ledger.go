@@ -56,6 +56,8 @@ type Ledger struct {
 	disk    *diskWatch
 	views   *views
 	custody custody
+	cluster *cluster // nil on a ledger alone
+	vacant  bool     // there was nothing but identity and keys at the start
 
 	run     context.Context // of the background parts
 	stop    context.CancelFunc
@@ -69,6 +71,7 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	fatal    map[string]error // parts that ended for good
+	address  string           // base URL of the API, once it listens
 	draining chan struct{}    // closed when the ledger stops
 	failed   chan error       // the first of fatal
 }
@@ -93,6 +96,10 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if l.id, err = readIdentity(l.paths, &l.cfg); err != nil {
 		return nil, err
 	}
+	if l.vacant, err = l.paths.vacant(); err != nil {
+		return nil, err
+	}
+	l.run, l.stop = context.WithCancel(context.Background())
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
@@ -100,17 +107,19 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"traces", l.openTraces},
 		{"keys", l.openKeys},
 		{"disk", l.openDisk},
-		{"vault", l.openVault},
 		{"stream", l.openStream},
+		{"vault", l.openVault},
 		{"log", l.openLog},
+		{"cluster", l.openCluster},
 		{"identity", l.completeIdentity},
 		{"keys", l.clearStale},
 		{"index", l.openIndex},
+		{"views", l.openViews},
 		{"healing", l.heal},
 		{"index", l.fitIndex},
-		{"views", l.openViews},
 		{"witnesses", l.openWitnesses},
 		{"start", l.start},
+		{"cluster", l.catchUp},
 		{"notices", l.openCustody},
 		{"notices", l.repeatNotices},
 		{"evidence", l.startExpiry},
@@ -167,7 +176,7 @@ func (l *Ledger) openDisk(context.Context) (err error) {
 func (l *Ledger) openVault(context.Context) error {
 	// Without its vault a ledger could compare no repeat with what it recorded
 	// and open no commitment: that is a loss to know of, not a first start.
-	if l.id.Complete && isEmpty(l.paths.vault()) {
+	if l.id.Complete && isEmpty(l.paths.vault()) && !l.joins() {
 		return fmt.Errorf("%s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", l.paths.vault())
 	}
 	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), vault.Options{MinFree: l.disk.toWrite(), Log: l.log})
@@ -181,9 +190,20 @@ func (l *Ledger) openVault(context.Context) error {
 
 func (l *Ledger) openStream(ctx context.Context) error {
 	cfg := stream.Config{Tenant: l.id.Tenant, Origin: l.id.Origin, Fingerprint: l.keys.TenantFingerprint(), Logger: l.log}
-	if l.cfg.NATS != "" {
+	switch c := l.cfg.Cluster; {
+	case l.cfg.NATS != "":
 		cfg.URL, cfg.CredsFile = l.cfg.NATS, l.cfg.NATSCreds
-	} else {
+		if c != nil {
+			cfg.Replicas = c.Replicas
+		}
+	case c != nil:
+		secret, err := l.routeSecret()
+		if err != nil {
+			return err
+		}
+		cfg.Dir, cfg.Replicas = l.paths.clusterStream(), c.Replicas
+		cfg.Cluster = &stream.ClusterConfig{Name: c.Name, Node: c.Node, Listen: c.Listen, Routes: c.Routes, Secret: secret}
+	default:
 		cfg.Dir = l.paths.stream()
 	}
 	if l.cfg.NATSListen != "" {
@@ -204,10 +224,14 @@ func (l *Ledger) openStream(ctx context.Context) error {
 
 func (l *Ledger) openLog(ctx context.Context) error {
 	l.tiles = newLogReader(l.paths.log())
-	log, err := tlog.Open(ctx, tlog.Config{
+	cfg := tlog.Config{
 		Dir: l.paths.log(), GuardDir: l.paths.guard(), Origin: l.id.Origin, Signer: l.keys.Log(), VerifierKey: l.keys.LogVerifierKey(),
 		Create: !l.id.Complete, CheckLeaf: l.checkUnguarded(ctx), Logger: l.log,
-	})
+	}
+	if l.cfg.Cluster != nil {
+		cfg.Fence, cfg.Join, cfg.Create = fence{l}, l.joins(), !l.id.Complete && !l.joins()
+	}
+	log, err := tlog.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -228,8 +252,7 @@ func (l *Ledger) completeIdentity(context.Context) error {
 
 // start runs the background parts.
 func (l *Ledger) start(ctx context.Context) error {
-	run, stop := context.WithCancel(context.Background())
-	l.run, l.stop = run, stop
+	run := l.run
 	next := l.indexNext()
 	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
@@ -240,11 +263,19 @@ func (l *Ledger) start(ctx context.Context) error {
 	if err := l.startWitnesses(ctx, run); err != nil {
 		return err
 	}
-	l.publishAgain(ctx)
+	if l.cluster == nil {
+		l.publishAgain(ctx)
+	}
 	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
-	l.pub.publish = l.publish
+	l.pub.publish, l.pub.turn = l.publish, l.signs
 	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log
 	l.background("publisher", func() error { l.pub.run(run); return nil })
+	if l.cluster != nil {
+		l.background("checkpoints of the node that signs", func() error { return l.followSigner(run) })
+		if l.gather != nil {
+			l.background("cosignatures for all nodes", func() error { return l.shareWitnessed(run) })
+		}
+	}
 	l.background("disk", func() error { l.disk.run(run); return nil })
 	l.background("views", func() error { return l.views.follow.Run(run) })
 

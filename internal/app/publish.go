@@ -13,6 +13,7 @@ type publisher struct {
 	publish func(ctx context.Context) (size uint64, err error)
 	grown   func() <-chan struct{} // closed at the next growth of the log
 	size    func() uint64          // durable leaves
+	turn    func() (mine bool, changed <-chan struct{})
 	every   time.Duration
 	now     func() time.Time
 	log     *slog.Logger
@@ -36,7 +37,8 @@ func newPublisher(published uint64, now func() time.Time) *publisher {
 func (p *publisher) run(ctx context.Context) {
 	for {
 		grown := p.grown()
-		if p.size() > p.Size() {
+		mine, turn := p.turn()
+		if mine && p.size() > p.Size() {
 			if !p.step(ctx) && !pause(ctx, retryPublish) {
 				break
 			}
@@ -49,12 +51,14 @@ func (p *publisher) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-grown:
 			continue
+		case <-turn:
+			continue
 		}
 		break
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if p.size() > p.Size() {
+	if mine, _ := p.turn(); mine && p.size() > p.Size() {
 		p.step(last)
 	}
 	p.mu.Lock()
@@ -78,6 +82,16 @@ func (p *publisher) step(ctx context.Context) bool {
 	p.published, p.at = size, p.now()
 	p.broadcastLocked()
 	return true
+}
+
+// advance takes note of a checkpoint that another node signed.
+func (p *publisher) advance(size uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size > p.published {
+		p.published, p.at, p.trouble = size, p.now(), nil
+		p.broadcastLocked()
+	}
 }
 
 func (p *publisher) broadcastLocked() {

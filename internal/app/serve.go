@@ -33,6 +33,7 @@ type Server struct {
 	Ready  Ready
 	Token  string
 
+	api   *api.Server
 	http  *http.Server
 	ended chan error
 }
@@ -63,8 +64,9 @@ func (s *Server) listen() (err error) {
 	handler := api.New(api.Config{
 		Tokens: door.tokens, PerToken: door.perToken, PerAddress: door.perAddress, Hosts: door.hosts,
 		Ledger: l, Views: l.Views(), Archive: l.Archive(), LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
-		Metrics: l.metrics.Handler(), Routed: l.trace.Routed(), Observe: l.metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
+		Cluster: l.clusterView(), Metrics: l.metrics.Handler(), Routed: l.trace.Routed(), Observe: l.metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
+	s.api = handler
 	rpc.Add(handler)
 	judgeBy, err := mcp.TrustFile(l.cfg.MCPTrust)
 	if err != nil {
@@ -76,6 +78,7 @@ func (s *Server) listen() (err error) {
 	if err != nil {
 		return fmt.Errorf("listen: %w (hint: another ledger? choose --listen 127.0.0.1:0 for any free port)", err)
 	}
+	l.setURL("http://" + ln.Addr().String())
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
 	s.http = httpServer(l.trace.Handler(handler))
 	s.http.RegisterOnShutdown(handler.EndStreams)

@@ -19,6 +19,7 @@ type checker struct {
 	mu       sync.Mutex
 	verified generations[[sha256.Size]byte, struct{}]
 	records  generations[[sha256.Size]byte, *event.Record]
+	missing  func() // told of a key that is not known, before its event is refused; nil without
 	// ours are the records that parse answers with, by their address.
 	ours generations[*event.Record, struct{}]
 }
@@ -110,5 +111,17 @@ func (c *checker) check(rec *event.Record, leaf []byte, leafIndex uint64) error 
 		return nil
 	}
 	_, err := keys.Check(rec, leafIndex)
+	if err != nil && c.missing != nil && !known(keys, rec) {
+		c.missing()
+		c.mu.Lock()
+		keys = c.keys
+		c.mu.Unlock()
+		_, err = keys.Check(rec, leafIndex)
+	}
 	return err
+}
+
+func known(keys trust.EventKeys, rec *event.Record) bool {
+	_, ok := keys.Key(rec.Signatures[0].KeyID)
+	return ok
 }

@@ -32,6 +32,7 @@ func (l *Ledger) Status(ctx context.Context) api.Status {
 	add("log", l.logTrouble(st), fmt.Sprintf("%d leaves", st.LogSize), "see the ledger's log; nothing is skipped, the log goes on where it is")
 	add("tiles", l.tiles.Trouble(ctx), "no read met a damaged file", api.DamageHint)
 	add("publisher", l.pub.Trouble(), fmt.Sprintf("checkpoint of size %d", st.PublishedSize), "see docs/runbooks/unpublished.md")
+	l.clusterCheck(&st)
 	l.witnessChecks(&st)
 	add("index", l.fatalOf("index"), "follows the stream", "restart the ledger; if it persists, delete the index directory: it is rebuilt")
 	add("views", l.views.trouble(st), fmt.Sprintf("tree size %d, %d leaves parked", st.ViewSize, st.Parked), "see docs/runbooks/views.md; counterfoil rebuild makes them anew")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/ledger/lease"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/client"
 )
@@ -46,7 +47,9 @@ func (l *Ledger) openWitnesses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	idle := func() (bool, <-chan struct{}) { signs, changed := l.signs(); return !signs, changed }
 	g, err := client.Open(ctx, client.Config{
+		Idle:   idle,
 		Policy: policy, Log: l.event.trust.Log, Dir: l.paths.witness(), Tree: ownTree{l}, RecosignEvery: l.cfg.RecosignEvery, AskEvery: l.cfg.CosignEvery,
 		Asking: l.tracedAsking(), UserAgent: "counterfoil/" + l.cfg.Version, Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log,
 	})
@@ -99,6 +102,9 @@ func (l *Ledger) publish(ctx context.Context) (uint64, error) {
 	before, batch := l.tlog.PublishedSize(), l.trace.Batch("publish")
 	cp, err := l.tlog.Publish(ctx)
 	batch.Leaves(before, cp.Size, err)
+	if errors.Is(err, lease.ErrNotHeld) {
+		return l.tlog.PublishedSize(), nil // another node's turn, and no trouble
+	}
 	if err == nil && l.gather != nil {
 		err = l.gather.Offer(cp.Note)
 	}

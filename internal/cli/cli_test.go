@@ -398,9 +398,10 @@ var errFull = errors.New("no space (hint: make some)")
 
 // app is a ledger that does as it is told.
 type app struct {
-	served  ServeConfig
-	rebuilt string
-	err     error
+	served   ServeConfig
+	rebuilt  string
+	prepared []string
+	err      error
 }
 
 func (a *app) Serve(_ context.Context, cfg ServeConfig, ready func(Ready) error) error {
@@ -414,6 +415,11 @@ func (a *app) Serve(_ context.Context, cfg ServeConfig, ready func(Ready) error)
 func (a *app) Rebuild(_ context.Context, cfg ServeConfig) (Rebuilt, error) {
 	a.rebuilt = cfg.Data
 	return Rebuilt{TreeSize: 5, Parked: 1, ViewDigest: "sha256:aa"}, a.err
+}
+
+func (a *app) PrepareNodes(cfg ServeConfig, out []string) (string, error) {
+	a.prepared = append([]string{cfg.Data, cfg.Origin}, out...)
+	return "o/<>", a.err
 }
 
 func TestServePrintsOneLine(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 )
 
 func (c *cli) doctorCommand() *cobra.Command {
+	var cluster bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Ask a ledger how it is, and what to do next",
@@ -19,9 +20,13 @@ with 1 unless the ledger takes events now and no witness is at odds with its log
 failing check is about storage, connections or witnesses; it is never a judgement on
 evidence.`,
 		Example: `  counterfoil doctor
+  counterfoil doctor --cluster
   counterfoil doctor --json`,
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster {
+				return c.doctorCluster(cmd.Context())
+			}
 			cl, err := c.connect(false)
 			if err != nil {
 				return err
@@ -43,6 +48,7 @@ evidence.`,
 		},
 	}
 	c.addClientFlags(cmd)
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask all nodes of the ledger, and compare their trees by the tiles that they serve")
 	return cmd
 }
 

@@ -47,6 +47,10 @@ move secrets, and leave no copy behind.`,
 			if len(out) == 0 {
 				return usagef("--out DIR, once for each further node", "no directory for a node")
 			}
+			var err error
+			if cfg.Logger, err = c.logger("warn"); err != nil {
+				return err
+			}
 			origin, err := c.deps.App.PrepareNodes(cfg, out)
 			if err != nil {
 				return err

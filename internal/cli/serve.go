@@ -31,8 +31,11 @@ type ServeConfig struct {
 	RecosignEvery             time.Duration // age at which an unchanged checkpoint is cosigned again
 	MCPTrust                  string        // trust file that /mcp judges by
 	ExternalURL               string        // base URL that clients know the API by
+	RatePerToken              int           // requests a second of one token, 0 for no limit
+	RatePerAddress            int           // requests a second of one remote address, 0 for no limit
 	TraceEndpoint             string        // URL of an OTLP/HTTP receiver, "" for no traces
 	TraceRatio                float64       // part of the calls that is traced whose callers do not say
+	Node                      Node          // one of several nodes
 	Logger                    *slog.Logger
 }
 
@@ -60,7 +63,7 @@ func (c *cli) serveCommand() *cobra.Command {
 		Long: `serve runs a ledger in a data directory, which it creates at first start, until it is
 told to stop (SIGINT or SIGTERM; a second one ends it at once). When requests are
 answered it prints one JSON line {"listening","data","origin"}. Logs are JSON lines on
-stderr. The bearer token is in DIR/token.
+stderr. The bearer token is in DIR/token; others are made with counterfoil tokens.
 
 The profile hardened answers when the leaf of an event is flushed to the disk. The
 profile balanced answers when the stream has it, and a power loss can then cost events
@@ -77,6 +80,9 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 			if err := readSigner(&cfg, signer, signerEnv); err != nil {
 				return err
 			}
+			if err := cfg.Node.check(cfg.NATS); err != nil {
+				return err
+			}
 			var err error
 			if cfg.Logger, err = c.logger(level); err != nil {
 				return err
@@ -87,12 +93,13 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 		},
 	}
 	c.addServeFlags(cmd, &cfg)
+	addNodeFlags(cmd, &cfg.Node)
 	f := cmd.Flags()
 	f.StringVar(&cfg.Origin, "origin", "", "name of the log, like example.com/ledger; chosen once, at first start (default: a random one)")
 	f.StringVar(&cfg.Tenant, "tenant", "", "tenant of all events; chosen once, at first start")
 	f.BoolVar(&cfg.AllowRemote, "allow-remote", false, "admit addresses that are not loopback, behind something that encrypts")
 	f.StringVar(&cfg.Durability, "durability", "", "hardened or balanced (default hardened)")
-	f.StringVar(&cfg.NATS, "nats", "", "URL of an external NATS with JetStream (default: one in this process)")
+	f.StringVar(&cfg.NATS, "nats", "", "URLs of an external NATS with JetStream, by commas (default: one in this process)")
 	f.StringVar(&cfg.NATSCreds, "nats-creds", "", "credentials file for --nats")
 	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
 	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
@@ -107,6 +114,8 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringVar(&cfg.ExternalURL, "external-url", "", "base URL that clients know the API by, like https://ledger.example (default: the Host header)")
 	f.StringVar(&cfg.TraceEndpoint, "otlp-endpoint", "", "send traces to this OTLP/HTTP receiver, like http://127.0.0.1:4318 (default: no traces)")
 	f.Float64Var(&cfg.TraceRatio, "trace-ratio", 1, "part of the calls that is traced whose callers do not say, 0 to 1")
+	f.IntVar(&cfg.RatePerToken, "rate-per-token", 0, "requests a second that one token may make, twice as many at once (default: no limit)")
+	f.IntVar(&cfg.RatePerAddress, "rate-per-address", 0, "requests a second that one remote address may make, twice as many at once (default: no limit)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	complete(cmd, "durability", "hardened", "balanced")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")

@@ -145,3 +145,11 @@ func (g *Gatherer) Policy() *trust.Policy {
 	p.Logs = []trust.PolicyLog{{Key: g.cfg.Log}}
 	return &p
 }
+
+// Changed is closed when another checkpoint meets the quorum, or the gathering
+// stopped or ended. Ask for it before reading them.
+func (g *Gatherer) Changed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed
+}

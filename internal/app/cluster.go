@@ -1,0 +1,267 @@
+package app
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"counterfoil/internal/api"
+	"counterfoil/ledger/lease"
+	"counterfoil/ledger/tlog"
+	"counterfoil/ledger/trust"
+)
+
+// cluster is what a node shares with the others. It is nil on a ledger alone.
+type cluster struct {
+	lease *lease.Lease
+	keys  sharedKeys
+	nodes *nodes
+}
+
+// fence lets one node at a time sign. The lease is there before the first
+// signature is asked for.
+type fence struct{ l *Ledger }
+
+func (f fence) Reserve(ctx context.Context, size uint64, root [32]byte) error {
+	return f.l.cluster.lease.Reserve(ctx, size, root)
+}
+
+func (f fence) Publish(ctx context.Context, note []byte) error {
+	return f.l.cluster.lease.Publish(ctx, note)
+}
+
+// routeSecret lets the nodes into the cluster: whoever has the ledger's keys is one.
+func (l *Ledger) routeSecret() (string, error) {
+	b, err := hkdf.Key(sha256.New, l.keys.TenantKey().Bytes(), nil, "counterfoil cluster route v1", 32)
+	return hex.EncodeToString(b), err
+}
+
+// openCluster joins the nodes of the ledger. It reads the record of who signs, and
+// begins to take part in it.
+func (l *Ledger) openCluster(ctx context.Context) error {
+	if l.cfg.Cluster == nil {
+		return nil
+	}
+	var regs [3]register
+	for i, name := range []string{"signer", "keys", "nodes"} {
+		r, err := l.stream.Register(ctx, name)
+		if err != nil {
+			return err
+		}
+		regs[i] = register{r}
+	}
+	c := &cluster{keys: sharedKeys{reg: regs[1]}}
+	c.nodes = newNodes(regs[2], l.cfg.Cluster.Node, l.report, l.cfg.Now, l.log)
+	var err error
+	c.lease, err = lease.New(lease.Config{
+		Register: regs[0], Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
+		Fit: l.fit, Contains: l.tlog.Contains,
+		Own: func() (lease.Guard, []byte) {
+			size, root := l.tlog.Guard()
+			return lease.Guard{Size: size, Root: root}, l.tlog.Checkpoint().Note
+		},
+	})
+	if err != nil {
+		return err
+	}
+	l.cluster = c
+	if err := l.shareRegistry(ctx); err != nil {
+		return fmt.Errorf("share the event keys: %w", err)
+	}
+	l.check.missing = l.missingKey
+	l.background("lease", func() error { return c.lease.Run(l.run) })
+	l.background("nodes", func() error { c.nodes.run(l.run); return nil })
+	l.background("event keys of all nodes", func() error { return l.followRegistry(l.run) })
+	l.onClose(c.lease.Release)
+	return l.knowRecord(ctx)
+}
+
+// knowRecord waits until the record of who signs was read, or made.
+func (l *Ledger) knowRecord(ctx context.Context) error {
+	for {
+		changed := l.cluster.lease.Changed()
+		if rec, _ := l.cluster.lease.Record(); rec.Epoch > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no node signs and the record of it cannot be made: %w", errors.Join(ctx.Err(), l.cluster.lease.Trouble()))
+		case err := <-l.failed:
+			return err
+		case <-changed:
+		}
+	}
+}
+
+// fit reports whether this node may become the one that signs, beside what its tree
+// says.
+func (l *Ledger) fit() bool {
+	return !l.isDraining() && l.signingStopped() == nil && l.tlog.Err() == nil
+}
+
+// signs reports whether this node is the one that signs now, and what to wait for.
+func (l *Ledger) signs() (bool, <-chan struct{}) {
+	if l.cluster == nil {
+		return true, nil
+	}
+	changed := l.cluster.lease.Changed()
+	return l.cluster.lease.Held(), changed
+}
+
+const reasonNotSigner = "not_signer"
+
+// mayChange refuses what only the node that signs does: changes of keys, holds,
+// erasures and retention, which must not run beside one another.
+func (l *Ledger) mayChange() error {
+	if signs, _ := l.signs(); signs {
+		return nil
+	}
+	rec, _ := l.cluster.lease.Record()
+	if to := l.cluster.nodes.url(rec.Node); to != "" {
+		return &api.Unavailable{Reason: reasonNotSigner, Message: fmt.Sprintf("only the node that signs does this: ask %s at %s", rec.Node, to)}
+	}
+	return &api.Unavailable{Reason: reasonNotSigner, Message: "no node signs now; try again in some seconds"}
+}
+
+// retryAdopt is the pause after a checkpoint of another node that could not be
+// stored.
+const retryAdopt = 250 * time.Millisecond
+
+// followSigner keeps this node's checkpoint that of the node that signs, as soon as
+// the own tree has grown to it. It ends with an error if the own tree is another
+// one: nothing of it may be served any more.
+func (l *Ledger) followSigner(ctx context.Context) error {
+	for {
+		changed := l.cluster.lease.Changed()
+		err := l.adopt(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case lease.Final(err):
+			return err
+		case err != nil:
+			l.log.Warn("the checkpoint of another node is not taken yet", "error", err)
+			if !pause(ctx, retryAdopt) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// adopt takes the newest checkpoint of all nodes, once the own tree has its leaves.
+func (l *Ledger) adopt(ctx context.Context) error {
+	rec, _ := l.cluster.lease.Record()
+	size, err := sizeOf(rec.Checkpoint)
+	if err != nil {
+		return err
+	}
+	if size > l.tlog.PublishedSize() {
+		if err := l.seq.Wait(ctx, size); err != nil {
+			return err
+		}
+		cp, err := l.tlog.Adopt(ctx, rec.Checkpoint)
+		if err != nil {
+			return err
+		}
+		l.pub.advance(cp.Size)
+		if l.gather != nil {
+			if err := l.gather.Offer(cp.Note); err != nil {
+				return err
+			}
+		}
+	}
+	if l.gather == nil || len(rec.Witnessed) == 0 {
+		return nil
+	}
+	return l.gather.Merge(rec.Witnessed)
+}
+
+// sizeOf is the tree size of a checkpoint; 0 without one.
+func sizeOf(signed []byte) (uint64, error) {
+	if len(signed) == 0 {
+		return 0, nil
+	}
+	note, err := trust.ParseNote(signed)
+	if err != nil {
+		return 0, fmt.Errorf("checkpoint of another node: %w", err)
+	}
+	cp, err := trust.ParseCheckpoint(note.Text)
+	if err != nil {
+		return 0, fmt.Errorf("checkpoint of another node: %w", err)
+	}
+	return cp.Size, nil
+}
+
+// shareWitnessed shows the other nodes what witnesses cosigned.
+func (l *Ledger) shareWitnessed(ctx context.Context) error {
+	var shared uint64
+	for {
+		changed, turn := l.gather.Changed(), l.cluster.lease.Changed()
+		cp, ok := l.gather.Covering(0)
+		if l.cluster.lease.Held() && ok && cp.Witnessed && cp.Size > shared {
+			if err := l.cluster.lease.Witnessed(ctx, cp.Note); err == nil {
+				shared = cp.Size
+			} else if ctx.Err() == nil {
+				l.log.Debug("a cosigned checkpoint is not shared yet", "size", cp.Size, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-turn:
+		}
+	}
+}
+
+// catchUp waits until the own tree holds the tree that all nodes sign, before
+// anything of it is served.
+func (l *Ledger) catchUp(ctx context.Context) error {
+	if l.cluster == nil {
+		return nil
+	}
+	rec, _ := l.cluster.lease.Record()
+	if size := l.seq.Size(); size < rec.Guard.Size {
+		l.log.Info("this node catches up with the others before it answers", "leaves", size, "of", rec.Guard.Size)
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		select {
+		case err := <-l.failed:
+			ended <- err
+			stop()
+		case <-waiting.Done():
+		}
+	}()
+	if err := l.seq.Wait(waiting, rec.Guard.Size); err != nil {
+		select {
+		case cause := <-ended:
+			return cause
+		default:
+			return err
+		}
+	}
+	if ok, err := l.tlog.Contains(ctx, rec.Guard.Size, rec.Guard.Root); err != nil || !ok {
+		return fmt.Errorf("compare this node's tree with the others' (hint: see docs/runbooks/cluster.md): %w", errors.Join(err, tlogBehind(ok)))
+	}
+	return l.adopt(ctx)
+}
+
+func tlogBehind(ok bool) error {
+	if ok {
+		return nil
+	}
+	return tlog.ErrBehind
+}

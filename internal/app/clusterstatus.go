@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"counterfoil/internal/api"
+)
+
+// report is what this node says of itself.
+func (l *Ledger) report() report {
+	r := report{URL: l.url(), Version: l.cfg.Version, StreamLast: l.stream.LastSeen(), LogSize: l.tlog.Size(), PublishedSize: l.tlog.PublishedSize()}
+	if l.views != nil {
+		r.ViewSize = l.views.size()
+	}
+	if l.gather != nil {
+		r.WitnessedSize = l.gather.Status().Witnessed
+	}
+	return r
+}
+
+// Cluster tells how the nodes of the ledger stand.
+func (l *Ledger) Cluster(ctx context.Context) *api.Cluster {
+	rec, _ := l.cluster.lease.Record()
+	out := &api.Cluster{SchemaVersion: api.ClusterSchema, Name: l.cfg.Cluster.Name, Node: l.cfg.Cluster.Node,
+		Signer: rec.Node, Epoch: rec.Epoch, GuardSize: rec.Guard.Size, Nodes: l.cluster.nodes.list()}
+	st, err := l.stream.ClusterState(ctx)
+	if err != nil {
+		out.Stream.Trouble = err.Error()
+	}
+	out.Stream.Leader, out.Stream.Replicas = st.Leader, []api.StreamReplica{}
+	for _, r := range st.Replicas {
+		out.Stream.Replicas = append(out.Stream.Replicas, api.StreamReplica{Server: r.Server, Leader: r.Leader, Current: r.Current, Offline: r.Offline, Lag: r.Lag})
+	}
+	return out
+}
+
+const clusterHint = "see docs/runbooks/cluster.md; counterfoil doctor --cluster asks all nodes"
+
+// clusterCheck adds who signs to a status. That another node signs, or that one is
+// away, does not make this one unready: it takes events all the same.
+func (l *Ledger) clusterCheck(st *api.Status) {
+	if l.cluster == nil {
+		return
+	}
+	rec, _ := l.cluster.lease.Record()
+	c := api.Check{Name: "cluster", OK: true}
+	switch {
+	case l.cluster.lease.Held():
+		c.Detail = fmt.Sprintf("this node signs, epoch %d", rec.Epoch)
+	case rec.Node != "":
+		c.Detail = fmt.Sprintf("%s signs, epoch %d", rec.Node, rec.Epoch)
+	default:
+		c.Detail, c.Hint = "no node signs now", clusterHint
+	}
+	if err := l.cluster.lease.Trouble(); err != nil {
+		c.Detail, c.Hint = c.Detail+"; "+err.Error(), clusterHint
+	}
+	for _, n := range l.cluster.nodes.list() {
+		if n.Away && n.Name != l.cfg.Cluster.Node {
+			c.Detail, c.Hint = c.Detail+fmt.Sprintf("; node %s has not reported for %.0f s", n.Name, n.SilentSeconds), clusterHint
+		}
+	}
+	st.Checks = append(st.Checks, c)
+}
+
+// url is where clients reach this node, empty before it listens.
+func (l *Ledger) url() string {
+	if l.cfg.ExternalURL != "" {
+		return l.cfg.ExternalURL
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.address
+}
+
+func (l *Ledger) setURL(url string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.address = url
+	if l.cluster != nil {
+		l.cluster.nodes.soon()
+	}
+}
+
+// joins reports whether this node has nothing yet and gets everything from the
+// others.
+func (l *Ledger) joins() bool { return l.cfg.Cluster != nil && l.id.Complete && l.vacant }
+
+// clusterView is Cluster for the API; nil on a ledger alone.
+func (l *Ledger) clusterView() func(context.Context) *api.Cluster {
+	if l.cluster == nil {
+		return nil
+	}
+	return l.Cluster
+}

@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -11,13 +13,15 @@ import (
 
 // Lease is one node's part in who signs. Its methods may be called concurrently.
 type Lease struct {
-	cfg      Config
-	instance string
+	cfg  Config
+	seed [instanceBytes]byte // random, of this Lease
 
 	// writing is held (one token) by whoever writes the register.
 	writing chan struct{}
 
 	mu       sync.Mutex
+	instance string // names this process in its records
+	renamed  uint64 // how often it got another instance
 	last     view
 	held     bool // as Changed has told it last
 	released bool // Release was called: no more taking over
@@ -35,6 +39,7 @@ type view struct {
 	seen     time.Time // when this revision was first seen
 	began    time.Time // when the last write began that is known to be stored
 	unsure   bool      // a write has no answer: read before the next one
+	instance string    // ours
 }
 
 // New makes a lease that is not held. It reads and writes nothing; Run does.
@@ -42,11 +47,20 @@ func New(cfg Config) (*Lease, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	var name [instanceBytes]byte
-	if _, err := io.ReadFull(cfg.Random, name[:]); err != nil {
+	l := &Lease{cfg: cfg, writing: make(chan struct{}, 1), changed: make(chan struct{})}
+	if _, err := io.ReadFull(cfg.Random, l.seed[:]); err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
 	}
-	return &Lease{cfg: cfg, instance: hex.EncodeToString(name[:]), writing: make(chan struct{}, 1), changed: make(chan struct{})}, nil
+	l.renameLocked()
+	return l, nil
+}
+
+// renameLocked gives this process another instance, so that none of its records so
+// far counts as its own any more.
+func (l *Lease) renameLocked() {
+	name := sha256.Sum256(binary.BigEndian.AppendUint64(l.seed[:], l.renamed))
+	l.instance = hex.EncodeToString(name[:instanceBytes])
+	l.renamed++
 }
 
 // Held reports whether this node holds the lease as far as it knows: its last
@@ -104,7 +118,9 @@ func (l *Lease) setTrouble(err error) {
 func (l *Lease) view() (v view, ours bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last, l.oursLocked()
+	v = l.last
+	v.instance = l.instance
+	return v, l.oursLocked()
 }
 
 // observe takes what Watch shows. Older revisions than the known one come late and
@@ -132,12 +148,7 @@ func (l *Lease) read(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.last.unsure = false
 	switch {
-	case revision < before:
-		// Lost, or put back from a copy. Whatever it is, the next write is on what
-		// it holds now.
-		l.cfg.Logger.Warn("the register went back", "revision", revision, "before", before)
-		l.takeLocked(value, revision)
-	case !l.last.known, revision > l.last.revision:
+	case !l.last.known, revision < before, revision > l.last.revision:
 		l.takeLocked(value, revision)
 	}
 	return nil
@@ -145,7 +156,7 @@ func (l *Lease) read(ctx context.Context) error {
 
 // takeLocked makes a value that was read the known one.
 func (l *Lease) takeLocked(value []byte, revision uint64) {
-	before := l.last.record
+	before, from := l.last.record, l.last.revision
 	l.last.known, l.last.revision, l.last.seen = true, revision, l.cfg.now()
 	l.last.record, l.last.bad = Record{}, nil
 	if l.last.empty = len(value) == 0; !l.last.empty {
@@ -158,6 +169,14 @@ func (l *Lease) takeLocked(value []byte, revision uint64) {
 		} else {
 			l.last.record = r
 		}
+	}
+	if r := l.last.record; revision < from || r.Epoch < before.Epoch || r.Epoch == before.Epoch && r.Beat < before.Beat {
+		// Lost, or put back from an old copy. It may name us and yet not know what
+		// we signed: we hold nothing before we have taken it over again, which
+		// raises its guard to ours.
+		l.cfg.Logger.Warn("the register went back", "revision", revision, "epoch", r.Epoch, "beat", r.Beat,
+			"beforeRevision", from, "beforeEpoch", before.Epoch, "beforeBeat", before.Beat)
+		l.renameLocked()
 	}
 	l.tellLocked(before)
 }

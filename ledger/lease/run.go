@@ -167,7 +167,7 @@ func (l *Lease) inherit(ctx context.Context, v view) (Record, error) {
 		// an old copy. Its tree is the beginning of ours, so ours may replace it.
 		next.Guard = own
 	}
-	next.Epoch, next.Beat, next.Node, next.Instance = next.Epoch+1, 1, l.cfg.Node, l.instance
+	next.Epoch, next.Beat, next.Node, next.Instance = next.Epoch+1, 1, l.cfg.Node, v.instance
 	return next, l.carry(ctx, &next, note)
 }
 

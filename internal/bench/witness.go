@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"counterfoil/internal/bench/report"
+	"counterfoil/internal/bench/rig"
+
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -33,45 +36,46 @@ const (
 // witness: 64 logs grow by a leaf a request, each from one client that waits for
 // the cosignature. Ours and the omniwitness get the same requests in turn, each
 // with an empty state.
-func (b *bench) witness(ctx context.Context, r *report) error {
-	s := r.section("Witness", fmt.Sprintf("Durable updates of %d logs, each growing by one leaf a request from one client on a keep-alive connection. "+
+func witness(ctx context.Context, r *rig.Rig) (*report.Section, error) {
+	s := &report.Section{Title: report.TitleWitness, Text: fmt.Sprintf("Durable updates of %d logs, each growing by one leaf a request from one client on a keep-alive connection. "+
 		"The omniwitness of transparency-dev (SQLite, every commit flushed) gets the same requests in the same rounds, as it comes and with one database connection; "+
-		"what it refuses with 429 is sent again and not counted.", witnessLogs))
-	ours, theirs := filepath.Join(b.work, "counterfoil-witness"), filepath.Join(b.work, "omniwitness")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", ours, "./cmd/counterfoil-witness").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, out)
+		"what it refuses with 429 is sent again and not counted.", witnessLogs)}
+	theirs := filepath.Join(r.Work, "omniwitness")
+	ours, err := r.Build(ctx, "./cmd/counterfoil-witness")
+	if err != nil {
+		return nil, err
 	}
 	others := []struct{ name, conns string }{{"omniwitness", "1000"}, {"omniwitness, one connection", "1"}}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "internal/interop", "-o", theirs, omniwitness).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(r.Root, "internal", "interop"), "-o", theirs, omniwitness).CombinedOutput(); err != nil {
 		// The rest of the report does not need the module proxy either.
 		fmt.Fprintf(os.Stderr, "bench: the omniwitness cannot be built here: %v: %s", err, out)
-		s.text += " It could not be built for this report."
+		s.Text += " It could not be built for this report."
 		others = nil
 	}
 	logs, err := newWitnessLogs()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for range b.rounds {
-		mine, cost, err := b.witnessRound(ctx, logs, func(dir string) (*exec.Cmd, string, error) { return startOurWitness(ctx, ours, dir, logs) })
+	for range r.Rounds {
+		mine, cost, err := witnessRound(ctx, r, logs, func(dir string) (*exec.Cmd, string, error) { return startOurWitness(ctx, ours, dir, logs) })
 		if err != nil {
-			return fmt.Errorf("our witness: %w", err)
+			return nil, fmt.Errorf("our witness: %w", err)
 		}
-		s.series("counterfoil-witness", "updates/s").add(mine)
-		s.series("counterfoil-witness, processor time", "µs/update").add(cost)
+		s.Series("counterfoil-witness", "updates/s").Add(mine)
+		s.Series("counterfoil-witness, processor time", "µs/update").Add(cost)
 		for _, o := range others {
-			other, cost, err := b.witnessRound(ctx, logs, func(dir string) (*exec.Cmd, string, error) {
+			other, cost, err := witnessRound(ctx, r, logs, func(dir string) (*exec.Cmd, string, error) {
 				return startOmniwitness(ctx, theirs, dir, o.conns, logs)
 			})
 			if err != nil {
-				return fmt.Errorf("%s: %w", o.name, err)
+				return nil, fmt.Errorf("%s: %w", o.name, err)
 			}
-			s.series(o.name, "updates/s").add(other)
-			s.series(o.name+", processor time", "µs/update").add(cost)
-			s.series("counterfoil-witness / "+o.name, "ratio").add(mine / other)
+			s.Series(o.name, "updates/s").Add(other)
+			s.Series(o.name+", processor time", "µs/update").Add(cost)
+			s.Series("counterfoil-witness / "+o.name, "ratio").Add(mine / other)
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // witnessLog is a log with its requests, in order.
@@ -135,8 +139,8 @@ func newWitnessLogs() ([]witnessLog, error) {
 
 // witnessRound returns updates a second, and processor time of the witness in
 // microseconds an update.
-func (b *bench) witnessRound(ctx context.Context, logs []witnessLog, start func(dir string) (*exec.Cmd, string, error)) (rate, cost float64, err error) {
-	dir := b.newDir()
+func witnessRound(ctx context.Context, r *rig.Rig, logs []witnessLog, start func(dir string) (*exec.Cmd, string, error)) (rate, cost float64, err error) {
+	dir := r.NewDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, 0, err
 	}
@@ -150,10 +154,10 @@ func (b *bench) witnessRound(ctx context.Context, logs []witnessLog, start func(
 	}()
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: witnessLogs, DisableCompression: true}}
 	defer client.CloseIdleConnections()
-	deadline := time.Now().Add(b.length)
+	deadline := time.Now().Add(r.Length)
 	var updates atomic.Int64
 	errs := make(chan error, len(logs))
-	used, began := cpu(cmd.Process.Pid), time.Now()
+	used, began := rig.CPU(cmd.Process.Pid), time.Now()
 	var wg sync.WaitGroup
 	for _, l := range logs {
 		wg.Go(func() {
@@ -182,7 +186,7 @@ func (b *bench) witnessRound(ctx context.Context, logs []witnessLog, start func(
 		})
 	}
 	wg.Wait()
-	took, used := time.Since(began), cpu(cmd.Process.Pid)-used
+	took, used := time.Since(began), rig.CPU(cmd.Process.Pid)-used
 	select {
 	case err := <-errs:
 		return 0, 0, err

@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"counterfoil/internal/bench/report"
+	"counterfoil/internal/bench/rig"
 )
 
 // witnessProcess is a witness in a process of its own.
@@ -26,31 +29,31 @@ func (w *witnessProcess) stop() error {
 
 // witnessed: a fixed offered rate, each call waiting until two witnesses of two
 // have cosigned.
-func (b *bench) witnessed(ctx context.Context, r *report) error {
-	s := r.section("Time to a witnessed receipt", "Begins offered at a fixed rate, each with `wait=witnessed`, on a ledger with two witnesses on the same machine, both asked for by the quorum, "+
-		"each a `counterfoil-witness` with its state on the same disk. The clock starts when a call was due, so the time to the acknowledgement is part of it.")
-	srv, stop, err := b.serveWitnessed(ctx)
+func witnessed(ctx context.Context, r *rig.Rig) (*report.Section, error) {
+	s := &report.Section{Title: report.TitleWitnessed, Text: "Begins offered at a fixed rate, each with `wait=witnessed`, on a ledger with two witnesses on the same machine, both asked for by the quorum, " +
+		"each a `counterfoil-witness` with its state on the same disk. The clock starts when a call was due, so the time to the acknowledgement is part of it."}
+	l, stop, err := serveWitnessed(ctx, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer stop()
-	for _, rate := range []int{100, 1000} {
-		for range b.rounds {
-			lat, done, err := offered(ctx, srv, rate, b.length, "witnessed")
+	for range r.Rounds {
+		for _, rate := range []int{100, 1000, 5000} {
+			load, err := rig.Offer(ctx, rate, r.Length, begin(l, "witnessed", nil))
 			if err != nil {
-				return err
+				return nil, err
 			}
-			name := fmt.Sprintf("%d/s offered", rate)
-			s.series(name+", p50", "ms").add(ms(quantile(lat, 0.5)))
-			s.series(name+", p99", "ms").add(ms(quantile(lat, 0.99)))
-			s.series(name+", answered", "events/s").add(done)
+			g, row := s.Grid("offered"), report.Count(rate)+" events/s"
+			g.Add(row, "p50, ms", rig.MS(rig.Quantile(load.Answers, 0.5)))
+			g.Add(row, "p99, ms", rig.MS(rig.Quantile(load.Answers, 0.99)))
+			g.Add(row, "answered, events/s", load.Rate())
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // serveWitnessed runs a ledger and two witnesses that know it.
-func (b *bench) serveWitnessed(ctx context.Context) (_ *server, stop func(), err error) {
+func serveWitnessed(ctx context.Context, r *rig.Rig) (_ *rig.Ledger, stop func(), err error) {
 	var stops []func() error
 	stop = func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -62,23 +65,17 @@ func (b *bench) serveWitnessed(ctx context.Context) (_ *server, stop func(), err
 			stop()
 		}
 	}()
-	bin := filepath.Join(b.work, "counterfoil-witness")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/counterfoil-witness").CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("build: %w: %s", err, out)
-	}
-	dir := b.newDir()
-	first, err := b.serve(ctx, dir) // the log has its key after its first start
+	bin, err := r.Build(ctx, "./cmd/counterfoil-witness")
 	if err != nil {
 		return nil, nil, err
 	}
-	code, body, err := first.get("/v1/trust")
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("status %d", code)
-	}
+	dir := r.NewDir()
+	first, err := r.Serve(ctx, dir) // the log has its key after its first start
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := first.stop(); err != nil {
+	body, err := first.Get(ctx, "/v1/trust")
+	if err := errors.Join(err, first.Stop()); err != nil {
 		return nil, nil, err
 	}
 	var trust struct {
@@ -89,38 +86,38 @@ func (b *bench) serveWitnessed(ctx context.Context) (_ *server, stop func(), err
 	if err := json.Unmarshal(body, &trust); err != nil {
 		return nil, nil, err
 	}
-	logs := filepath.Join(b.work, "logs.txt")
+	logs := filepath.Join(r.Work, "logs.txt")
 	if err := os.WriteFile(logs, fmt.Appendf(nil, "logs/v0\nvkey %s\nqpd 1000000000\ncontact bench\n", trust.Log.VKey), 0o600); err != nil {
 		return nil, nil, err
 	}
 	policy := fmt.Sprintf("log %s\n", trust.Log.VKey)
 	for _, name := range []string{"a", "b"} {
-		w, vkey, err := b.runWitness(ctx, bin, name, logs)
+		w, vkey, err := runWitness(ctx, r, bin, name, logs)
 		if err != nil {
 			return nil, nil, err
 		}
 		stops = append(stops, w.stop)
 		policy += fmt.Sprintf("witness %s %s %s\n", name, vkey, w.url)
 	}
-	file := filepath.Join(b.work, "witnesses.policy")
+	file := filepath.Join(r.Work, "witnesses.policy")
 	if err := os.WriteFile(file, []byte(policy+"group both all a b\nquorum both\n"), 0o600); err != nil {
 		return nil, nil, err
 	}
-	srv, err := b.serve(ctx, dir, "--witness-policy", file, "--log-level", "warn")
+	srv, err := r.Serve(ctx, dir, "--witness-policy", file)
 	if err != nil {
 		return nil, nil, err
 	}
-	stops = append(stops, srv.stop)
+	stops = append(stops, srv.Stop)
 	return srv, stop, nil
 }
 
-func (b *bench) runWitness(ctx context.Context, bin, name, logs string) (*witnessProcess, string, error) {
-	key := filepath.Join(b.work, "witness-"+name+".key")
+func runWitness(ctx context.Context, r *rig.Rig, bin, name, logs string) (*witnessProcess, string, error) {
+	key := filepath.Join(r.Work, "witness-"+name+".key")
 	vkey, err := exec.CommandContext(ctx, bin, "keygen", "--name", "bench.example/"+name, "--key-file", key).Output()
 	if err != nil {
 		return nil, "", fmt.Errorf("keygen: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, bin, "serve", "--key-file", key, "--state", filepath.Join(b.work, "witness-"+name), "--logs", logs, "--listen", "127.0.0.1:0", "--log-level", "warn")
+	cmd := exec.CommandContext(ctx, bin, "serve", "--key-file", key, "--state", filepath.Join(r.Work, "witness-"+name), "--logs", logs, "--listen", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

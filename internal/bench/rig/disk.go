@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"io/fs"
@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// diskUsage is what a part of the data directory takes on disk: blocks, since
+// DiskUsage is what a part of the data directory takes on disk: blocks, since
 // some files are sparse.
-func diskUsage(dir, part string) int64 {
+func DiskUsage(dir, part string) int64 {
 	var n int64
 	_ = filepath.WalkDir(filepath.Join(dir, part), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

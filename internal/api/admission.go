@@ -128,7 +128,8 @@ func (s *Server) authenticate(r *http.Request) (*access.Caller, *Error) {
 // not the ledger's, and those that a browser sends for a page of another origin.
 func (s *Server) rightPlace(r *http.Request) *Error {
 	host := hostOf(r.Host)
-	if s.cfg.Hosts != nil && !slices.Contains(s.cfg.Hosts, host) {
+	// Without a name at all asks HTTP/1.0 alone, which no browser speaks.
+	if s.cfg.Hosts != nil && r.Host != "" && !slices.Contains(s.cfg.Hosts, host) {
 		return &Error{Code: CodeForbidden, Message: "this ledger is not known by the host of the request", status: http.StatusForbidden,
 			Hint: "ask it by a name of this machine, or run it with --external-url"}
 	}
@@ -149,7 +150,7 @@ func (s *Server) rightPlace(r *http.Request) *Error {
 // hostOf is a host without its port, in lower case.
 func hostOf(hostport string) string {
 	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
+	if h, port, err := net.SplitHostPort(hostport); err == nil && strings.Trim(port, "0123456789") == "" {
 		host = h
 	}
 	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))

@@ -70,3 +70,7 @@ func httpServer(handler http.Handler) *http.Server {
 	s.Protocols.SetUnencryptedHTTP2(true) // gRPC clients, with prior knowledge
 	return s
 }
+
+// Routes are the patterns and paths of everything that is served on the port, as the
+// table of package access names them.
+func (s *Server) Routes() []string { return s.api.Routes() }

@@ -112,12 +112,12 @@ func worthRepeating(err error) bool {
 }
 
 // passing reports whether the same request may do better in a moment: the
-// ledger says unavailable, or the connection failed. A request that was sent
+// ledger says unavailable or that this caller asks too often, or the connection failed. A request that was sent
 // may have been carried out, so only what is idempotent is repeated.
 func passing(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {
-		return e.Status == http.StatusServiceUnavailable && !slices.Contains(needOperator, e.Reason)
+		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable && !slices.Contains(needOperator, e.Reason)
 	}
 	var u *Unreachable
 	if !errors.As(err, &u) {

@@ -122,6 +122,8 @@ func reasonOf(err error) string {
 	switch {
 	case errors.As(err, &e) && e.Status == http.StatusUnauthorized: // no retry helps, and whoever reads it can tell the operator
 		return "the ledger says unauthorized: the token file of the proxy is not this ledger's"
+	case errors.As(err, &e) && e.Status == http.StatusForbidden && e.Code == "forbidden":
+		return "the ledger says forbidden: the token of the proxy needs the role writer"
 	case errors.As(err, &e) && event.ValidReasonCode(e.Code) && event.ValidReasonCode(e.Reason):
 		return fmt.Sprintf("the ledger says %s (%s)", e.Code, e.Reason)
 	case errors.As(err, &e) && event.ValidReasonCode(e.Code):

@@ -90,3 +90,21 @@ func read(t *testing.T, file string) string {
 	}
 	return string(b)
 }
+
+// The report in the repository is as this package writes it, so that a section
+// that is measured again changes itself alone.
+func TestReportIsAsWritten(t *testing.T) {
+	text := read(t, filepath.Join("..", "..", "..", "docs", "benchmarks.md"))
+	if got := Merge(text); got != text {
+		t.Error("docs/benchmarks.md is not as the benchmarks write it: they replace its head, and order its sections")
+	}
+	_, sections := split(text)
+	for _, s := range sections {
+		if place(s) == len(order) {
+			t.Errorf("no benchmark writes the section %q", title(s))
+		}
+		if !strings.Contains(s, "\nMeasured on ") {
+			t.Errorf("section %q does not say when and on what it was measured", title(s))
+		}
+	}
+}

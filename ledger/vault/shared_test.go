@@ -63,10 +63,10 @@ func join(t testing.TB, dir string, r Replica) *Vault {
 }
 
 // dump is what a vault that has the newest of its log has in common with others.
-func dump(t testing.TB, v *Vault) map[string]string {
+func dump(t failer, v *Vault) map[string]string {
 	t.Helper()
 	if v.shared != nil {
-		must(t, v.newest(t.Context()))
+		must(t, v.newest(context.Background()))
 	}
 	out := map[string]string{}
 	must(t, v.look(func(txn *badger.Txn) error {
@@ -78,7 +78,7 @@ func dump(t testing.TB, v *Vault) map[string]string {
 	return out
 }
 
-func mustBeEqual(t testing.TB, vs ...*Vault) {
+func mustBeEqual(t failer, vs ...*Vault) {
 	t.Helper()
 	want := dump(t, vs[0])
 	for i, v := range vs[1:] {

@@ -57,7 +57,14 @@ func mustHaveKey(t testing.TB, v *Vault, n int) {
 	}
 }
 
-func must(t testing.TB, err error) {
+// failer is a test, or a property of one.
+type failer interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+func must(t failer, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

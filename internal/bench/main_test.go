@@ -37,7 +37,7 @@ func TestSections(t *testing.T) {
 			t.Errorf("no row %s in:\n%s", want, b)
 		}
 	}
-	for _, name := range []string{"witnessed-1.pprof", "intake-1.pprof"} {
+	for _, name := range []string{"witnessed-server-1.pprof", "intake-in-process-1-1.pprof"} {
 		if st, err := os.Stat(filepath.Join(profiles, name)); err != nil || st.Size() == 0 {
 			t.Errorf("profile %s: %v", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime/pprof"
@@ -19,7 +20,7 @@ import (
 // logged.
 func (r *Rig) InProcess() System {
 	return System{Name: "ledger in process", Open: func(ctx context.Context, dir string, clients int) (Recorder, error) {
-		stop, err := startProfile(r.profile())
+		stop, err := startProfile(r.profile(fmt.Sprintf("in-process-%d", clients)))
 		if err != nil {
 			return nil, err
 		}

@@ -28,10 +28,10 @@ type Ledger struct {
 }
 
 // Serve starts a ledger on a directory and returns when it answers. Its
-// processor profile, if one is wanted, gets the section's name.
+// processor profile, if one is wanted, has the section's name.
 func (r *Rig) Serve(ctx context.Context, dir string, flags ...string) (*Ledger, error) {
 	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}
-	if name := r.profile(); name != "" {
+	if name := r.profile("server"); name != "" {
 		args = append(args, "--cpuprofile", name)
 	}
 	cmd := exec.CommandContext(ctx, r.Bin, append(args, flags...)...)

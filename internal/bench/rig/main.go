@@ -84,6 +84,9 @@ func Main(ctx context.Context, command string, args []string, stdout, stderr io.
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 		s.Made = made(r, fmt.Sprintf("%s -only %s", command, c.Name), began)
+		if r.profiles != "" {
+			s.Made += " Profiles were taken, which costs."
+		}
 		fmt.Fprintf(stdout, "%s\n", report.Text(s))
 		if *out != "" {
 			if err := report.Write(fromRoot(r.Root, *out), s); err != nil {

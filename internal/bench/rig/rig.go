@@ -36,13 +36,14 @@ func (r *Rig) NewDir() string {
 	return filepath.Join(r.Work, "data-"+strconv.Itoa(r.dirs))
 }
 
-// profile names the file of the next processor profile; empty if none is wanted.
-func (r *Rig) profile() string {
+// profile names the file of the next processor profile, of what; empty if none is
+// wanted.
+func (r *Rig) profile(what string) string {
 	if r.profiles == "" {
 		return ""
 	}
 	r.profiled++
-	return filepath.Join(r.profiles, fmt.Sprintf("%s-%d.pprof", r.section, r.profiled))
+	return filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.pprof", r.section, what, r.profiled))
 }
 
 // Build builds a package of the ledger's module, named from its root, and

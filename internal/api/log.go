@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -48,7 +46,12 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 	if !within(p, size) {
 		return notFound("not part of the published tree", "fetch the checkpoint again")
 	}
-	b, err := os.ReadFile(filepath.Join(s.cfg.LogDir, filepath.FromSlash(p.String())))
+	// A checkpoint of another node may end where none of our batches did, so its
+	// partial tiles are the beginnings of ours.
+	b, got, err := tiles.Dir(s.cfg.LogDir).Read(r.Context(), p)
+	if err == nil && got != p {
+		b, err = tiles.Cut(got, b, p.Width)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return notFound("no such tile", "fetch the full tile if this one is partial")
 	}

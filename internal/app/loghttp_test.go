@@ -81,3 +81,21 @@ func TestLogServesAllTilesOfItsSize(t *testing.T) {
 		}
 	}
 }
+
+// A checkpoint of another node may be of any size: the tiles that end there are
+// served, whatever batches wrote this log.
+func TestCLU08_TilesOfEverySizeAreServed(t *testing.T) {
+	l := newLedger(t)
+	l.fill("a", 300)
+	for _, whole := range []string{"tile/0/000", "tile/entries/000", "tile/0/001.p/44", "tile/entries/001.p/44"} {
+		_, all := l.raw("GET", "/log/"+whole, nil, "")
+		base, _, _ := strings.Cut(whole, ".p/")
+		for _, width := range []int{1, 7, 43} {
+			path := fmt.Sprintf("%s.p/%d", base, width)
+			code, b := l.raw("GET", "/log/"+path, nil, "")
+			if code != http.StatusOK || !strings.HasPrefix(string(all), string(b)) || !strings.Contains(path, "entries") && len(b) != 32*width || len(b) == 0 || len(b) >= len(all) {
+				t.Errorf("GET /log/%s: %d, %d bytes; all of it has %d", path, code, len(b), len(all))
+			}
+		}
+	}
+}

@@ -36,17 +36,34 @@ func write(dir string) error {
 		return err
 	}
 	ctx := context.Background()
-	l, err := Open(ctx, Config{
+	role := os.Getenv("COUNTERFOIL_TLOG_ROLE")
+	cfg := Config{
 		Dir: dir + "/log", GuardDir: dir + "/guard", Origin: origin, Signer: signer, VerifierKey: os.Getenv("COUNTERFOIL_TLOG_VKEY"),
 		Create: true, CheckLeaf: checkLeaf, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	}
+	if role != "alone" {
+		cfg.Fence = tellingFence{}
+	}
+	l, err := Open(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	show := l.Publish
+	if role == "follower" {
+		show = func(ctx context.Context) (Checkpoint, error) {
+			size := l.Size()
+			size -= min(size, rand.Uint64N(50)) // another node's batches end elsewhere
+			signed, err := note.Sign(&note.Note{Text: checkpointText(origin, treeAt(size))}, signer)
+			if err != nil {
+				return Checkpoint{}, err
+			}
+			return l.Adopt(ctx, signed)
+		}
 	}
 	go func() {
 		for {
 			changed := l.Changed()
-			cp, err := l.Publish(ctx)
+			cp, err := show(ctx)
 			if err != nil {
 				fmt.Println("error", err)
 			}
@@ -64,8 +81,33 @@ func write(dir string) error {
 	}
 }
 
+// tellingFence lets everything through and tells of it, as the others would see it.
+type tellingFence struct{}
+
+func (tellingFence) Reserve(_ context.Context, size uint64, _ [32]byte) error {
+	fmt.Println("reserved", size)
+	return nil
+}
+
+func (tellingFence) Publish(_ context.Context, signed []byte) error {
+	_, rest, _ := strings.Cut(string(signed), "\n")
+	size, _, _ := strings.Cut(rest, "\n")
+	fmt.Println("fenced", size)
+	return nil
+}
+
 // A writer is killed at random moments. What it was told is there, every time.
-func TestINV2_KilledWritersLoseNothing(t *testing.T) {
+func TestINV2_KilledWritersLoseNothing(t *testing.T) { killed(t, "alone") }
+
+// The same for a node that takes over the checkpoints of another.
+func TestCLU08_KilledFollowersLoseNothing(t *testing.T) { killed(t, "follower") }
+
+// The same for the one that signs for all. What it reserved is in its own guard,
+// and what the others have of it is one of its trees.
+func TestCLU03_KilledHoldersLoseNothing(t *testing.T) { killed(t, "holder") }
+
+func killed(t *testing.T, role string) {
+	t.Helper()
 	rounds := 6
 	if os.Getenv("COUNTERFOIL_LONG") != "" {
 		rounds = 300
@@ -76,7 +118,7 @@ func TestINV2_KilledWritersLoseNothing(t *testing.T) {
 	told := map[string]uint64{}
 	for round := range rounds {
 		cmd := exec.Command(exe)
-		cmd.Env = append(os.Environ(), "COUNTERFOIL_TLOG_WRITER="+b.dir, "COUNTERFOIL_TLOG_SKEY="+b.skey, "COUNTERFOIL_TLOG_VKEY="+b.vkey)
+		cmd.Env = append(os.Environ(), "COUNTERFOIL_TLOG_ROLE="+role, "COUNTERFOIL_TLOG_WRITER="+b.dir, "COUNTERFOIL_TLOG_SKEY="+b.skey, "COUNTERFOIL_TLOG_VKEY="+b.vkey)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
@@ -99,9 +141,15 @@ func TestINV2_KilledWritersLoseNothing(t *testing.T) {
 		}
 		_ = cmd.Wait() // killed
 
+		if size := b.guardSize(); size < max(told["published"], told["reserved"]) {
+			t.Errorf("round %d: the guard has size %d; told %v", round, size, told)
+		}
 		l := b.open()
 		if l.Size() < told["logged"] || l.PublishedSize() < told["published"] {
 			t.Errorf("round %d: size %d, published %d; told %v", round, l.Size(), l.PublishedSize(), told)
+		}
+		if fenced := told["fenced"]; fenced > l.PublishedSize() { // the others have it already
+			b.adopt(l, b.noteAt(fenced), fenced)
 		}
 		b.publish(l)
 		b.close(l)
@@ -111,5 +159,8 @@ func TestINV2_KilledWritersLoseNothing(t *testing.T) {
 	b.readBack(l.Size())
 	if l.Size() == 0 {
 		t.Error("nothing was ever appended")
+	}
+	if told["published"] == 0 || (role == "holder") != (told["fenced"] > 0) {
+		t.Errorf("nothing was ever shown: told %v", told)
 	}
 }

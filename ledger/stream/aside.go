@@ -194,3 +194,26 @@ func (h *healer) eachAside(j *journal, f func(asideMessage) error) error {
 	}
 	return nil
 }
+
+// judgeAside asks Chains about every message set aside.
+func (h *healer) judgeAside(j *journal) (keep []bool, err error) {
+	err = h.eachAside(j, func(m asideMessage) error {
+		ok := true
+		switch {
+		case m.Seq <= h.size:
+			// Logged since: a leaf has its place already.
+			ok = false
+		case h.cfg.Chains != nil:
+			if err := h.cfg.Chains(m.Body); errors.Is(err, ErrNotJudged) {
+				return fmt.Errorf("message %d: %w", m.Seq, err)
+			} else if err != nil {
+				h.s.log.Warn("an unlogged message does not follow any more", "sequence", m.Seq, "reason", err)
+				h.report.Unchained.add(m.Seq)
+				ok = false
+			}
+		}
+		keep = append(keep, ok)
+		return nil
+	})
+	return keep, err
+}

@@ -21,13 +21,15 @@ import (
 const childEnv = "COUNTERFOIL_STREAM_TEST_CHILD"
 
 type task struct {
-	Name    string // heal, publish, server
+	Name    string // heal, publish, server, node
 	Dir     string
 	Aside   string
 	CrashAt int // hook call at which the process kills itself
 	Logged  int
 	Stored  int
 	Port    int
+	Cluster *ClusterConfig
+	Boot    int // how often the node was started before
 }
 
 func child() int {
@@ -36,7 +38,7 @@ func child() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	err := map[string]func(task) error{"heal": childHeal, "publish": childPublish, "server": childServer}[k.Name](k)
+	err := map[string]func(task) error{"heal": childHeal, "publish": childPublish, "server": childServer, "node": childNode}[k.Name](k)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

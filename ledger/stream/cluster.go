@@ -174,6 +174,12 @@ func metaLeader(srv *server.Server) (leader string, connected []string) {
 	return leader, slices.Compact(connected)
 }
 
+// leads tells whether a server leads a stream.
+func leads(srv *server.Server, stream string) bool {
+	acc, err := srv.LookupAccount(account)
+	return err == nil && acc.JetStreamIsStreamLeader(stream)
+}
+
 func list(names []string) string {
 	if len(names) == 0 {
 		return "nobody"

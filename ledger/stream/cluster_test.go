@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -66,23 +67,13 @@ func newTrio(t testing.TB) *trio {
 	return c
 }
 
-// leads tells whether the server of a node leads a stream.
-func leads(s *Stream, name string) bool {
-	srv := s.emb.current()
-	if srv == nil {
-		return false
-	}
-	acc, err := srv.LookupAccount(account)
-	return err == nil && acc.JetStreamIsStreamLeader(name)
-}
-
 // leader is the node whose server leads a stream.
 func (c *trio) leader(t testing.TB, name string) int {
 	t.Helper()
 	n := -1
 	until(t, "a leader of "+name, func() bool {
 		for i, s := range c.s {
-			if s.ctx.Err() == nil && leads(s, name) {
+			if srv := s.emb.current(); srv != nil && leads(srv, name) {
 				n = i
 				return true
 			}
@@ -129,4 +120,8 @@ func syncs(srv *server.Server) bool {
 func (c *trio) closeNode(t testing.TB, i int) {
 	t.Helper()
 	must(t, c.s[i].Close(context.Background()))
+}
+
+func containsText(err error, want string) bool {
+	return err != nil && strings.Contains(err.Error(), want)
 }

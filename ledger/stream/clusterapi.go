@@ -52,6 +52,21 @@ func (s *Stream) requestAgain(ctx context.Context, subject string, body []byte) 
 	}
 }
 
+// info asks the stream's leader what it holds and how it stands. Also a stream
+// that is not found is only unavailable in a cluster: a server that just came to
+// lead the cluster may not know it yet.
+func (s *Stream) info(ctx context.Context, answer any) error {
+	for {
+		err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, answer)
+		if !s.cfg.clustered() || !isCode(err, codeStreamNotFound) {
+			return err
+		}
+		if _, ok := ctx.Deadline(); !ok || !s.pause(ctx, retryMax) {
+			return unavailable("ask for the stream", err)
+		}
+	}
+}
+
 // ensure makes a stream that does not exist yet, with as many replicas as ours,
 // and refuses one that is configured otherwise. extra are settings for the
 // making alone.

@@ -52,20 +52,8 @@ func (s *Stream) ClusterState(ctx context.Context) (Cluster, error) {
 			c.MetaLeader, c.Connected = metaLeader(srv)
 		}
 	}
-	var info struct {
-		Cluster *struct {
-			Name     string `json:"name"`
-			Leader   string `json:"leader"`
-			Replicas []struct {
-				Name    string        `json:"name"`
-				Current bool          `json:"current"`
-				Offline bool          `json:"offline"`
-				Active  time.Duration `json:"active"`
-				Lag     uint64        `json:"lag"`
-			} `json:"replicas"`
-		} `json:"cluster"`
-	}
-	if err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, &info); err != nil {
+	var info clusterInfo
+	if err := s.info(ctx, &info); err != nil {
 		return c, fmt.Errorf("state of the cluster: %w", err)
 	}
 	if info.Cluster == nil { // a single server has no more to say

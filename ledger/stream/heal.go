@@ -35,6 +35,10 @@ type HealConfig struct {
 	// AsideDir gets the messages that are not in the log before a stream with
 	// holes is thrown away, and the journal of that. Created if needed.
 	AsideDir string
+	// MayRepair tells whether this node may change the stream, in a cluster: one
+	// node at a time may. While it says no, Heal waits until the stream is whole;
+	// it is asked again and again, so it may change its mind. Nil: it may.
+	MayRepair func(ctx context.Context) (bool, error)
 	// Compare is how many of the last logged messages are compared with their
 	// leaves; default 1,024. A reader that will start further back wants more:
 	// what is older is taken as it is, and a hole there is found by who reads
@@ -140,6 +144,10 @@ var errHealing = fmt.Errorf("the stream is being healed: %w", ErrUnavailable)
 //     log is set aside durably, the stream is made anew from the leaves, and
 //     what still chains is appended.
 //
+// In a cluster every node compares, and one repairs (HealConfig.MayRepair), once
+// it is certain that the stream itself is broken and not what one server shows of
+// it. ctx bounds the waiting of the others.
+//
 // It must run after Open and before anything reads or publishes, with no other
 // process publishing; publishes are refused meanwhile. It may be interrupted at
 // any point, by an error or a crash: the next call, of this process or another,
@@ -171,6 +179,7 @@ type healer struct {
 	cfg    HealConfig
 	size   uint64 // of the log
 	report Report
+	intact bool // what lookAgain found
 }
 
 func (h *healer) run(ctx context.Context) error {
@@ -189,6 +198,11 @@ func (h *healer) run(ctx context.Context) error {
 		return err
 	}
 	h.s.seen.Store(h.report.Before.Last)
+	if j != nil && h.s.cfg.clustered() {
+		if done, err := h.overtaken(ctx, j); done || err != nil {
+			return err
+		}
+	}
 	if j != nil {
 		h.s.log.Warn("an interrupted rebuild of the stream goes on", "aside", j.Aside)
 		return h.rebuild(ctx, j)
@@ -197,6 +211,16 @@ func (h *healer) run(ctx context.Context) error {
 	whole, err := h.whole(ctx)
 	if err != nil {
 		return err
+	}
+	if h.s.cfg.clustered() && !(whole && h.report.Before.Last >= h.size) {
+		if healed, err := h.awaitRepair(ctx); err != nil {
+			return err
+		} else if healed {
+			h.report.Action = Nothing
+			return nil
+		}
+		whole = h.intact
+		gen, _ = h.s.conn.get()
 	}
 	last := h.report.Before.Last
 	h.report.MaybeLost = last < h.size
@@ -371,27 +395,4 @@ func (h *healer) reappend(ctx context.Context, j *journal, keep []bool) error {
 		return fmt.Errorf("append the messages set aside: %w", err)
 	}
 	return nil
-}
-
-// judgeAside asks Chains about every message set aside.
-func (h *healer) judgeAside(j *journal) (keep []bool, err error) {
-	err = h.eachAside(j, func(m asideMessage) error {
-		ok := true
-		switch {
-		case m.Seq <= h.size:
-			// Logged since: a leaf has its place already.
-			ok = false
-		case h.cfg.Chains != nil:
-			if err := h.cfg.Chains(m.Body); errors.Is(err, ErrNotJudged) {
-				return fmt.Errorf("message %d: %w", m.Seq, err)
-			} else if err != nil {
-				h.s.log.Warn("an unlogged message does not follow any more", "sequence", m.Seq, "reason", err)
-				h.report.Unchained.add(m.Seq)
-				ok = false
-			}
-		}
-		keep = append(keep, ok)
-		return nil
-	})
-	return keep, err
 }

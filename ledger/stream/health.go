@@ -48,11 +48,13 @@ func (s *Stream) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
 	pause := restartMin
+	var d doubt
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.kick:
+			d.asked = true
 		case <-t.C:
 		}
 		if !s.maintain.TryLock() {
@@ -65,6 +67,11 @@ func (s *Stream) watch() {
 		} else {
 			s.revive(err, pause)
 			pause = min(2*pause, restartMax)
+		}
+		if d.asked && s.cfg.clustered() {
+			ctx, cancel := context.WithTimeout(s.ctx, requestAgainAfter)
+			s.lookBack(ctx, &d, time.Now())
+			cancel()
 		}
 		s.maintain.Unlock()
 	}
@@ -115,6 +122,9 @@ func (s *Stream) restart() error {
 	if err := s.emb.start(s.ctx); err != nil {
 		return err
 	}
+	if s.cfg.Cluster != nil {
+		return nil // the cluster has what was acknowledged
+	}
 	st, found, err := streamState(s.emb.current(), s.cfg.Name)
 	if err != nil {
 		return err
@@ -150,6 +160,10 @@ func (s *Stream) recheck() {
 	seen := s.seen.Load()
 	st, err := s.State(ctx)
 	switch {
+	case s.cfg.clustered() && (err != nil || st.Last < seen):
+		s.log.Warn("the stream cannot be checked after a reconnect", "error", err, "last", st.Last, "seen", seen)
+		s.suspect() // whoever answered may be behind
+		return
 	case isCode(err, codeStreamNotFound):
 		s.rewound(0, seen)
 	case err != nil:

@@ -26,7 +26,9 @@ type Msg struct {
 // writer must use the same filter string for the same shard: a cluster compares
 // the strings of writes in flight.
 //
-// It waits for the answer until ctx ends, AckTimeout at most. The errors are
+// It waits for the answer until ctx ends, AckTimeout at most; in a cluster it
+// sends again what got no answer, so that a new leader is a pause and no error.
+// The errors are
 // *WrongLastError, ErrTooLarge and ErrUnavailable, after which nothing was
 // stored, and ErrUnanswered.
 func (s *Stream) Publish(ctx context.Context, m Msg, filter string, expectLast uint64) (uint64, error) {
@@ -52,7 +54,12 @@ func (s *Stream) PublishAsync(m Msg, filter string, expectLast uint64) (*Future,
 	if err := s.gate.check(); err != nil {
 		return nil, err
 	}
-	return s.pub.send(m, expectation{filter: filter, last: expectLast}, time.Now().Add(s.cfg.AckTimeout))
+	e, until := expectation{filter: filter, last: expectLast}, time.Now().Add(s.cfg.AckTimeout)
+	f, err := s.pub.send(m, e, until)
+	if err != nil && s.cfg.clustered() && s.ctx.Err() == nil {
+		return s.pub.failed(m, e, until, err), nil // Wait sends it again
+	}
+	return f, err
 }
 
 // expectation of a publish: the last sequence under a filter, or of the whole
@@ -97,6 +104,9 @@ const retryBusy = 2 * time.Millisecond
 
 // Wait returns what Publish returns.
 func (f *Future) Wait(ctx context.Context) (uint64, error) {
+	if f.p.s.cfg.clustered() {
+		return f.persist(ctx)
+	}
 	pause := retryBusy
 	for {
 		select {
@@ -262,13 +272,11 @@ func (p *publisher) parse(f *Future, m *nats.Msg) (uint64, error) {
 var errNoStream = errors.New("no stream listens to the subject")
 
 // wrongLast reads "wrong last sequence: N". An N below the expectation is no
-// lost race: the stream cannot read its last message, is stopping, or lost it.
+// lost race: the stream cannot read its last message, is stopping, or lost it. In
+// a cluster the one who answered may just be behind, and the publish is sent
+// again.
 func (p *publisher) wrongLast(f *Future, e *apiError) error {
-	_, n, _ := strings.Cut(e.Description, ": ")
-	last, err := strconv.ParseUint(n, 10, 64)
-	if err != nil {
-		last = 0
-	}
+	last := wrongLastOf(e)
 	if last < f.expect.last {
 		p.s.suspect()
 		return unavailable("publish to "+f.msg.Subject, fmt.Errorf("the stream says that the last sequence is %d, expected %d: it lost or cannot read messages", last, f.expect.last))

@@ -28,7 +28,7 @@ func (s *Stream) State(ctx context.Context) (State, error) {
 	var info struct {
 		State State `json:"state"`
 	}
-	if err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, &info); err != nil {
+	if err := s.info(ctx, &info); err != nil {
 		return State{}, fmt.Errorf("state of the stream: %w", err)
 	}
 	return info.State, nil
@@ -45,7 +45,7 @@ func (s *Stream) Get(ctx context.Context, seq uint64) (Message, error) {
 		if status != statusMessageNotFound {
 			return Message{}, unavailable(fmt.Sprintf("message %d", seq), fmt.Errorf("status %s %s", status, m.Header.Get(descriptionHeader)))
 		}
-		if s.emb == nil {
+		if s.shared() {
 			// Any replica may have answered, and one that lags does not know.
 			return s.getFromLeader(ctx, messageRequest{Seq: seq})
 		}

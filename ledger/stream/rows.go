@@ -57,9 +57,12 @@ func (s *Stream) Rows(ctx context.Context, name string) (*Rows, error) {
 	}
 	meta := s.ownMeta()
 	meta[metaRows] = rand.Text()
-	err := s.ensure(ctx, want, map[string]any{"metadata": meta})
-	if isCode(err, codeNameInUse) { // another node made it at the same time
-		err = s.ensure(ctx, want, nil)
+	making, cancel := context.WithTimeout(ctx, s.cfg.AckTimeout)
+	defer cancel()
+	err := s.ensure(making, want, map[string]any{"metadata": meta})
+	// Another node makes it at the same time, under another random name.
+	for isCode(err, codeNameInUse) && s.pause(making, retryMax) {
+		err = s.ensure(making, want, map[string]any{"metadata": meta})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("log of rows %s: %w", name, err)

@@ -221,10 +221,18 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 		return nil, err
 	}
 	st, err := s.State(ctx)
+	for err != nil && s.cfg.clustered() && errors.Is(err, ErrUnavailable) && s.pause(ctx, retryMax) {
+		st, err = s.State(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.see(st.Last)
+	if s.cfg.Cluster != nil {
+		if err := s.checkReplica(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.running.Go(s.watch)
 	return s, nil
 }

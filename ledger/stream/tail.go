@@ -23,6 +23,9 @@ const (
 	// stay silent for ever after a reconnect.
 	pullHeartbeat = 1 * time.Second
 	pullSilence   = 3 * time.Second
+	// In a cluster a consumer dies with its server.
+	clusterHeartbeat = 500 * time.Millisecond
+	clusterSilence   = 1500 * time.Millisecond
 	// consumerIdle is after how long the stream forgets a consumer that nobody
 	// reads from. A tail makes a new one then.
 	consumerIdle = time.Minute
@@ -36,8 +39,10 @@ const (
 // again for that sequence and compares what comes with it, so it never skips
 // and never repeats.
 type Tail struct {
-	s       *Stream
-	ctx     context.Context
+	s                  *Stream
+	ctx                context.Context
+	heartbeat, silence time.Duration
+
 	rewinds uint64 // Stream.rewinds at the start; what was read then counts only while it stays
 
 	mu       sync.Mutex // one Next at a time
@@ -55,7 +60,10 @@ type Tail struct {
 // Tail starts reading at sequence from (at least 1). It ends with ctx. A tail
 // holds nothing but a consumer in the server's memory.
 func (s *Stream) Tail(ctx context.Context, from uint64) *Tail {
-	t := &Tail{s: s, ctx: ctx, rewinds: s.rewinds.Load(), next: max(from, 1)}
+	t := &Tail{s: s, ctx: ctx, heartbeat: pullHeartbeat, silence: pullSilence, rewinds: s.rewinds.Load(), next: max(from, 1)}
+	if s.cfg.clustered() {
+		t.heartbeat, t.silence = clusterHeartbeat, clusterSilence
+	}
 	context.AfterFunc(ctx, t.end)
 	return t
 }
@@ -190,6 +198,9 @@ func (t *Tail) look(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case st.Last < t.next-1 && t.s.cfg.clustered():
+		t.s.suspect()
+		return unavailable("read", fmt.Errorf("a server says that the stream ends at %d, %d was read", st.Last, t.next-1))
 	case st.Last < t.next-1 && t.next-1 <= t.s.LastSeen():
 		t.s.rewound(st.Last, t.s.LastSeen())
 		return ErrRewound
@@ -222,7 +233,7 @@ func (t *Tail) endOfGap(ctx context.Context, last uint64) uint64 {
 // pull asks for the next messages.
 func (t *Tail) pull() error {
 	t.pulls++
-	body := fmt.Appendf(nil, `{"batch":%d,"max_bytes":%d,"expires":%d,"idle_heartbeat":%d}`, pullBatch, pullBytes, pullExpires, pullHeartbeat)
+	body := fmt.Appendf(nil, `{"batch":%d,"max_bytes":%d,"expires":%d,"idle_heartbeat":%d}`, pullBatch, pullBytes, pullExpires, t.heartbeat)
 	err := t.s.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+t.s.cfg.Name+"."+t.consumer, t.inbox+"."+strconv.FormatUint(t.pulls, 36), body)
 	if err != nil {
 		return unavailable("ask for messages", err)
@@ -237,7 +248,7 @@ var errAgain = errors.New("request ended")
 // receive blocks for the first message and takes what else is there. No message
 // and no error: ask again.
 func (t *Tail) receive(ctx context.Context, changed <-chan struct{}, max int) (msgs []Message, err error) {
-	silence := time.NewTimer(pullSilence)
+	silence := time.NewTimer(t.silence)
 	defer silence.Stop()
 	for len(msgs) < max {
 		var m *nats.Msg
@@ -251,7 +262,7 @@ func (t *Tail) receive(ctx context.Context, changed <-chan struct{}, max int) (m
 			select {
 			case m = <-t.ch:
 			case <-silence.C:
-				return nil, fmt.Errorf("the stream is silent for %v", pullSilence)
+				return nil, fmt.Errorf("the stream is silent for %v", t.silence)
 			case <-changed:
 				return nil, nil
 			case <-ctx.Done():
@@ -265,7 +276,7 @@ func (t *Tail) receive(ctx context.Context, changed <-chan struct{}, max int) (m
 		if m == nil {
 			return msgs, errors.New("subscription ended")
 		}
-		silence.Reset(pullSilence)
+		silence.Reset(t.silence)
 		got, err := t.take(m)
 		switch {
 		case errors.Is(err, errAgain):

@@ -1,0 +1,83 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A stream that ends before the logs is repaired by the one node that may; the
+// others wait for it and find it whole.
+func TestCluster_OneNodeRepairs(t *testing.T) {
+	t.Parallel()
+	all := makeLeaves(60, 50)
+	c := newTrio(t)
+	fillFrom(t, c.s[0], all, 0, 40)
+	reports := make([]*Report, 3)
+	var asked atomic.Int32
+	waiting := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, s := range c.s {
+		wg.Go(func() {
+			cfg := healConfig(all, t.TempDir())
+			cfg.MayRepair = func(context.Context) (bool, error) {
+				if i == 1 {
+					<-waiting // the others asked before
+					return true, nil
+				}
+				if asked.Add(1) == 4 {
+					close(waiting)
+				}
+				return false, nil
+			}
+			r, err := s.Heal(t.Context(), cfg)
+			if err != nil {
+				t.Errorf("node %d: %v", i, err)
+				return
+			}
+			reports[i] = r
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for i, r := range reports {
+		want, n := Nothing, uint64(0)
+		if i == 1 {
+			want, n = Refilled, 20
+		}
+		if r.Action != want || r.Republished != n {
+			t.Errorf("node %d: %+v", i, r)
+		}
+		mustHold(t, c.s[i], all)
+	}
+}
+
+// A node that may not repair waits until its context ends, and changes nothing;
+// an error of the question ends it.
+func TestCluster_WhoMayNotRepairWaits(t *testing.T) {
+	t.Parallel()
+	all := makeLeaves(20, 50)
+	c := newTrio(t)
+	fillFrom(t, c.s[0], all, 0, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	cfg := healConfig(all, t.TempDir())
+	cfg.MayRepair = func(context.Context) (bool, error) {
+		if n++; n == 3 {
+			cancel()
+		}
+		return false, nil
+	}
+	if _, err := c.s[0].Heal(ctx, cfg); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("heal: %v", err)
+	}
+	cfg.MayRepair = func(context.Context) (bool, error) { return false, errCrash }
+	if _, err := c.s[0].Heal(t.Context(), cfg); !errors.Is(err, errCrash) {
+		t.Errorf("heal: %v", err)
+	}
+	mustHold(t, c.s[0], all[:10])
+}

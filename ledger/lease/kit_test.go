@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -369,3 +370,30 @@ func is(t testing.TB, got, want error) {
 		t.Fatalf("got %v, expected %v", got, want)
 	}
 }
+
+// hanging is a register that gives no answer at all for a while.
+type hanging struct {
+	*link
+	hangs atomic.Bool
+}
+
+func (h *hanging) Get(ctx context.Context) ([]byte, uint64, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return nil, 0, ctx.Err()
+	}
+	return h.link.Get(ctx)
+}
+
+func (h *hanging) Put(ctx context.Context, value []byte, expect uint64) (uint64, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return h.link.Put(ctx, value, expect)
+}
+
+// blind is a register whose watch ends at once.
+type blind struct{ *link }
+
+func (blind) Watch(context.Context, func([]byte, uint64) error) error { return errLost }

@@ -76,8 +76,21 @@ func (l *Ledger) openCluster(ctx context.Context) error {
 	l.background("lease", func() error { return c.lease.Run(l.run) })
 	l.background("nodes", func() error { c.nodes.run(l.run); return nil })
 	l.background("event keys of all nodes", func() error { return l.followRegistry(l.run) })
-	l.onClose(c.lease.Release)
+	l.onClose(l.release)
 	return l.knowRecord(ctx)
+}
+
+// releaseLimit bounds how long a stop tries to hand the lease over. It is a courtesy:
+// the others wait for the lease to run out without it.
+const releaseLimit = 2 * time.Second
+
+func (l *Ledger) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
+	defer cancel()
+	if err := l.cluster.lease.Release(ctx); err != nil {
+		l.log.Warn("the lease could not be handed over", "error", err)
+	}
+	return nil
 }
 
 // knowRecord waits until the record of who signs was read, or made.
@@ -100,7 +113,43 @@ func (l *Ledger) knowRecord(ctx context.Context) error {
 // fit reports whether this node may become the one that signs, beside what its tree
 // says.
 func (l *Ledger) fit() bool {
-	return !l.isDraining() && l.signingStopped() == nil && l.tlog.Err() == nil
+	return !l.isDraining() && l.tlog.Err() == nil && (!l.opened.Load() || l.signingStopped() == nil)
+}
+
+// yield hands the lease over once this node must not sign any more.
+func (l *Ledger) yield(ctx context.Context) error {
+	for l.fit() {
+		changed, stopped := l.tlog.Changed(), (<-chan struct{})(nil)
+		if l.gather != nil {
+			stopped = l.gather.Changed()
+		}
+		if !l.fit() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-stopped:
+		}
+	}
+	l.log.Warn("this node does not sign any more, and leaves that to the others")
+	return l.release(ctx)
+}
+
+// takePart begins to follow the node that signs, or to sign, and waits until the own
+// tree is that of all nodes.
+func (l *Ledger) takePart(ctx context.Context) error {
+	l.opened.Store(true)
+	if l.cluster == nil {
+		return nil
+	}
+	l.background("checkpoints of the node that signs", func() error { return l.followSigner(l.run) })
+	l.background("lease", func() error { return l.yield(l.run) })
+	if l.gather != nil {
+		l.background("cosignatures for all nodes", func() error { return l.shareWitnessed(l.run) })
+	}
+	return l.catchUp(ctx)
 }
 
 // signs reports whether this node is the one that signs now, and what to wait for.
@@ -227,9 +276,6 @@ func (l *Ledger) shareWitnessed(ctx context.Context) error {
 // catchUp waits until the own tree holds the tree that all nodes sign, before
 // anything of it is served.
 func (l *Ledger) catchUp(ctx context.Context) error {
-	if l.cluster == nil {
-		return nil
-	}
 	rec, _ := l.cluster.lease.Record()
 	if size := l.seq.Size(); size < rec.Guard.Size {
 		l.log.Info("this node catches up with the others before it answers", "leaves", size, "of", rec.Guard.Size)

@@ -62,7 +62,7 @@ func (l *Ledger) takeRegistry(value []byte, rev uint64) error {
 		k.rev = rev
 		return nil
 	}
-	back := l.index != nil && have.TakesBack(next, l.stream.LastSeen())
+	back := have.TakesBack(next, l.stream.LastSeen())
 	if back {
 		// First the note that what is derived does not fit any more, as for a change
 		// of this node's own.

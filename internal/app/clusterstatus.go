@@ -10,9 +10,10 @@ import (
 // report is what this node says of itself.
 func (l *Ledger) report() report {
 	r := report{URL: l.url(), Version: l.cfg.Version, StreamLast: l.stream.LastSeen(), LogSize: l.tlog.Size(), PublishedSize: l.tlog.PublishedSize()}
-	if l.views != nil {
-		r.ViewSize = l.views.size()
+	if !l.opened.Load() {
+		return r
 	}
+	r.ViewSize = l.views.size()
 	if l.gather != nil {
 		r.WitnessedSize = l.gather.Status().Witnessed
 	}

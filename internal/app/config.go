@@ -54,6 +54,8 @@ type Config struct {
 	Cluster *Cluster
 	// NATSCreds is the credentials file for NATS.
 	NATSCreds string
+	// NATSPasswordFile holds the password of the user that NATS names.
+	NATSPasswordFile string
 	// NATSListen lets stream consumers connect to the embedded server, with
 	// read-only permissions and the token in DIR/consumer.token.
 	NATSListen string

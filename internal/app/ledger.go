@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"counterfoil/internal/api"
@@ -56,8 +57,9 @@ type Ledger struct {
 	disk    *diskWatch
 	views   *views
 	custody custody
-	cluster *cluster // nil on a ledger alone
-	vacant  bool     // there was nothing but identity and keys at the start
+	cluster *cluster    // nil on a ledger alone
+	vacant  bool        // there was nothing but identity and keys at the start
+	opened  atomic.Bool // all fields above are set
 
 	run     context.Context // of the background parts
 	stop    context.CancelFunc
@@ -119,7 +121,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"index", l.fitIndex},
 		{"witnesses", l.openWitnesses},
 		{"start", l.start},
-		{"cluster", l.catchUp},
+		{"cluster", l.takePart},
 		{"notices", l.openCustody},
 		{"notices", l.repeatNotices},
 		{"evidence", l.startExpiry},
@@ -173,13 +175,21 @@ func (l *Ledger) openDisk(context.Context) (err error) {
 	return err
 }
 
-func (l *Ledger) openVault(context.Context) error {
+func (l *Ledger) openVault(ctx context.Context) error {
 	// Without its vault a ledger could compare no repeat with what it recorded
 	// and open no commitment: that is a loss to know of, not a first start.
 	if l.id.Complete && isEmpty(l.paths.vault()) && !l.joins() {
 		return fmt.Errorf("%s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", l.paths.vault())
 	}
-	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), vault.Options{MinFree: l.disk.toWrite(), Log: l.log})
+	opts := vault.Options{MinFree: l.disk.toWrite(), Log: l.log}
+	if l.cfg.Cluster != nil {
+		rows, err := l.stream.Rows(ctx, "VAULT")
+		if err != nil {
+			return err
+		}
+		opts.Replica = rows
+	}
+	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), opts)
 	if err != nil {
 		return err
 	}
@@ -192,7 +202,11 @@ func (l *Ledger) openStream(ctx context.Context) error {
 	cfg := stream.Config{Tenant: l.id.Tenant, Origin: l.id.Origin, Fingerprint: l.keys.TenantFingerprint(), Logger: l.log}
 	switch c := l.cfg.Cluster; {
 	case l.cfg.NATS != "":
-		cfg.URL, cfg.CredsFile = l.cfg.NATS, l.cfg.NATSCreds
+		var err error
+		if cfg.URL, err = natsURLs(l.cfg.NATS, l.cfg.NATSPasswordFile); err != nil {
+			return err
+		}
+		cfg.CredsFile = l.cfg.NATSCreds
 		if c != nil {
 			cfg.Replicas = c.Replicas
 		}
@@ -270,12 +284,6 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.pub.publish, l.pub.turn = l.publish, l.signs
 	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log
 	l.background("publisher", func() error { l.pub.run(run); return nil })
-	if l.cluster != nil {
-		l.background("checkpoints of the node that signs", func() error { return l.followSigner(run) })
-		if l.gather != nil {
-			l.background("cosignatures for all nodes", func() error { return l.shareWitnessed(run) })
-		}
-	}
 	l.background("disk", func() error { l.disk.run(run); return nil })
 	l.background("views", func() error { return l.views.follow.Run(run) })
 
@@ -458,6 +466,8 @@ func (l *Ledger) explain(err error) error {
 		return errors.Join(&api.Unavailable{Reason: "signer_unavailable", Message: "the event could not be signed; nothing was recorded"}, err)
 	case errors.Is(err, vault.ErrNoSpace):
 		return errors.Join(&api.Unavailable{Reason: reasonDiskFull, Message: "too little disk space to keep the attempt's key and private values"}, err)
+	case errors.Is(err, vault.ErrUnavailable):
+		return errors.Join(&api.Unavailable{Reason: "stream_unavailable", Message: "the nodes cannot agree on the attempt's key and private values now"}, err)
 	case errors.Is(err, vault.ErrFailed):
 		l.partFailed("vault", err)
 		return errors.Join(&api.Unavailable{Reason: "vault_unavailable", Message: "the vault failed; the ledger ends and must be started again"}, err)

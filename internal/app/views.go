@@ -28,7 +28,7 @@ func (l *Ledger) followConfig(db *kv.DB) follow.Config {
 		Folding: l.tracedFolding()}
 }
 
-func (l *Ledger) openViews(context.Context) error {
+func (l *Ledger) openViews(ctx context.Context) error {
 	var db *kv.DB
 	err := l.openDerived(l.paths.views(), func() (err error) {
 		db, err = kv.Open(l.viewConfig())
@@ -43,7 +43,7 @@ func (l *Ledger) openViews(context.Context) error {
 		return err
 	}
 	l.views = &views{db: db, follow: f, query: query.New(db, leafReader{l.tiles})}
-	return nil
+	return l.fitViews(ctx)
 }
 
 // Views answers lists and look-ups by event id.
@@ -78,7 +78,8 @@ func (v *views) trouble(st api.Status) error {
 }
 
 // published is the log as the follower sees it. A checkpoint that was lost with
-// its file, of a log that has all that the views hold, is waited for.
+// its file, of a log that has all that the views hold or gets it from the stream,
+// is waited for.
 type published struct{ l *Ledger }
 
 func (p published) Published(context.Context) (uint64, [32]byte, error) {
@@ -87,7 +88,7 @@ func (p published) Published(context.Context) (uint64, [32]byte, error) {
 	if err != nil {
 		return 0, [32]byte{}, err
 	}
-	if cp.Size < c.Size && c.Size <= p.l.tlog.Size() {
+	if cp.Size < c.Size && c.Size <= max(p.l.tlog.Size(), p.l.stream.LastSeen()) {
 		return 0, [32]byte{}, fmt.Errorf("the file of the newest checkpoint is missing or old, size %d of a log of %d leaves, and is published again", cp.Size, p.l.tlog.Size())
 	}
 	return cp.Size, cp.Root, nil

@@ -62,14 +62,18 @@ func (a *Archive) Expire(ctx context.Context, now time.Time, held Held) (done En
 			done.Held++
 			return nil
 		}
-		return a.v.ChangeRef(r, func(r *vault.Ref) bool {
+		expired := 0
+		err := a.v.ChangeRef(r, func(r *vault.Ref) bool {
+			expired = 0
 			if r.Until > now.UnixMilli() { // kept for longer meanwhile
 				return false
 			}
-			done.Expired++
+			expired = 1
 			r.State = vault.ObjectExpired
 			return true
 		})
+		done.Expired += expired
+		return err
 	})
 	if err == nil && done.Expired > 0 {
 		err = a.v.Sync()
@@ -117,15 +121,19 @@ func (a *Archive) SetRetention(_ context.Context, owner string, to Retention, at
 		if r.State != vault.ObjectKept {
 			continue
 		}
-		if err := a.v.ChangeRef(r, func(r *vault.Ref) bool {
+		hit := 0
+		err := a.v.ChangeRef(r, func(r *vault.Ref) bool {
+			hit = 0
 			until := to.until(time.UnixMilli(r.Stored)).UnixMilli()
 			if r.Class == to.Class && r.Kind == to.Kind && r.Until == until {
 				return false
 			}
 			r.Class, r.Kind, r.Until = to.Class, to.Kind, until
-			changed++
+			hit = 1
 			return true
-		}); err != nil {
+		})
+		changed += hit
+		if err != nil {
 			return changed, fail(doing, err)
 		}
 	}

@@ -1,8 +1,11 @@
 package vault
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -13,21 +16,82 @@ const maxDeletes = 256
 // finishErasure deletes the bodies of attempts that were redacted or purged, ends
 // their references to evidence, and then deletes their p rows.
 func (v *Vault) finishErasure(list ...attemptName) error {
+	before := make([]Privacy, len(list))
+	if err := v.look(func(txn *badger.Txn) (err error) {
+		for i, a := range list {
+			if before[i], err = v.privacyOf(txn, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := v.each(len(list), func(i int) error { return v.empty(list[i]) }); err != nil {
+		return err
+	}
 	var owners [][]byte
 	for _, a := range list {
-		if err := v.empty(a); err != nil {
-			return err
-		}
 		owners = append(owners, attemptOwner(a))
 	}
 	rows, err := v.clean(owners...)
+	if err == nil {
+		err = v.deleteAll(rows)
+	}
 	if err != nil {
 		return err
 	}
-	for _, a := range list {
-		rows = append(rows, kv{name: row(rowPending, a)})
+	o := &op{always: true}
+	o.check = func(txn *badger.Txn) (bool, error) {
+		o.rows = nil
+		for i, a := range list {
+			// One that was redacted and is purged by now has more to be done.
+			if now, err := v.privacyOf(txn, a); err != nil {
+				return false, err
+			} else if now == before[i] {
+				o.rows = append(o.rows, kv{name: row(rowPending, a)})
+			}
+		}
+		return len(o.rows) == 0, nil
 	}
-	return v.deleteAll(rows)
+	return v.do(o)
+}
+
+// privacyOf is the state of an attempt, 0 if it was never in the vault.
+func (v *Vault) privacyOf(txn *badger.Txn, a attemptName) (Privacy, error) {
+	_, p, err := v.readPrivacy(txn, row(rowKey, a))
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	return p, err
+}
+
+// atOnce is how many calls about several attempts run side by side.
+const atOnce = 32
+
+// each calls f for 0 to n−1 and returns the first error. With a log they run side by
+// side, so that they share messages of it.
+func (v *Vault) each(n int, f func(int) error) error {
+	if v.shared == nil {
+		for i := range n {
+			if err := f(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var next atomic.Int64
+	errs := make([]error, min(n, atOnce))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // empty deletes the bodies of an attempt and ends its references to evidence.

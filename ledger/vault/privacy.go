@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -64,20 +65,24 @@ func (v *Vault) Lower(to Privacy, attemptIDs []string) (changed int, err error) 
 			return 0, err
 		}
 	}
-	var done []string
-	for _, id := range attemptIDs {
-		was, err := v.lower(to, id)
+	var count atomic.Int64
+	err = v.each(len(attemptIDs), func(i int) error {
+		was, err := v.lower(to, attemptIDs[i])
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			return changed, fmt.Errorf("erase %s: %w", id, err)
+			return fmt.Errorf("erase %s: %w", attemptIDs[i], err)
 		}
 		if was {
-			changed++
+			count.Add(1)
 		}
-		done = append(done, id)
+		return nil
+	})
+	changed = int(count.Load())
+	if err != nil {
+		return changed, err
 	}
 	// Also those that were there already: a call before this one may have failed
 	// in between.
-	for some := range slices.Chunk(done, maxDeletes) {
+	for some := range slices.Chunk(attemptIDs, maxDeletes) {
 		var list []attemptName
 		for _, id := range some {
 			list = append(list, v.seal.attempt(id))

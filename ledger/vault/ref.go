@@ -264,7 +264,8 @@ func (v *Vault) EachRef(f func(Ref) error) error {
 }
 
 // ChangeRef replaces what a reference says about its retention, if it is still
-// kept, as decide says: false leaves it. decide sees the reference as it is now.
+// kept, as decide says: false leaves it. decide sees the reference as it is now. With
+// a log it may be called several times, and the last one counts.
 func (v *Vault) ChangeRef(ref Ref, decide func(*Ref) bool) error {
 	id, err := v.changeRef(ref, decide)
 	if err == nil && id != [bodyIDSize]byte{} {

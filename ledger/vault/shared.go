@@ -32,7 +32,12 @@ type shared struct {
 	applied atomic.Uint64 // sequence up to which the store follows the log
 	seeding atomic.Bool   // a vault is still giving the log its rows
 
-	held []published // owned by the committer: no disk space for them
+	// Owned by the committer: what there is no disk space for, and why.
+	held    []published
+	heldFor error
+	// And a message without an answer that may be in the log, and whether it came.
+	awaited published
+	met     bool
 
 	mu    sync.Mutex
 	moved chan struct{} // closed and replaced when applied moves
@@ -46,7 +51,7 @@ type published struct {
 
 const (
 	// publishWait bounds how long a group of ops tries to get into the log.
-	publishWait = 10 * time.Second
+	publishWait = 20 * time.Second
 	// readWait bounds how long a reader waits for the newest of the log.
 	readWait = 2 * time.Second
 	// lostAfter is after how long without a message that must be there the
@@ -61,7 +66,7 @@ const (
 )
 
 func newShared(log Replica) *shared {
-	s := &shared{log: log, incoming: make(chan published, 256), ended: make(chan struct{}), moved: make(chan struct{})}
+	s := &shared{log: log, incoming: make(chan published, 16), ended: make(chan struct{}), moved: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -184,7 +189,7 @@ func (v *Vault) commitGroup(group []*op, size int) []error {
 		}
 		if len(s.held) > 0 {
 			if v.applyWaiting(); len(s.held) > 0 {
-				return all(ErrNoSpace)
+				return all(s.heldFor)
 			}
 		}
 		spaceErr := v.space.admit(size)
@@ -306,7 +311,7 @@ func set(txn *badger.Txn, r kv) error {
 // message right after the present state is body.
 func (v *Vault) receive(ctx context.Context, last uint64, body []byte) (ours bool, err error) {
 	s := v.shared
-	next := s.applied.Load() + 1
+	s.awaited, s.met = published{s.applied.Load() + 1, body}, false
 	lost := time.NewTimer(lostAfter)
 	defer lost.Stop()
 	for s.applied.Load() < last {
@@ -322,18 +327,15 @@ func (v *Vault) receive(ctx context.Context, last uint64, body []byte) (ours boo
 			return false, fmt.Errorf("%w: message %d of %d does not come: %w", ErrUnavailable, s.applied.Load()+1, last, ctx.Err())
 		}
 		lost.Reset(lostAfter)
-		if m.seq == next && body != nil && bytes.Equal(m.body, body) {
-			ours = true
-		}
 		v.applyWaiting(m)
 		if err := v.failed(); err != nil {
 			return false, err
 		}
 		if len(s.held) > 0 {
-			return false, ErrNoSpace
+			return false, s.heldFor
 		}
 	}
-	return ours, nil
+	return s.met, nil
 }
 
 // fetch asks for the first message up to last that is not applied; a message
@@ -377,23 +379,19 @@ func (v *Vault) applyWaiting(list ...published) {
 			size += len(list[n].body)
 			n++
 		}
-		err := v.apply(list[:n], size)
-		switch {
-		case errors.Is(err, ErrNoSpace):
+		if err := v.space.admit(size); err != nil {
 			v.opt.Log.Error("the vault cannot follow its log", "error", err)
-			s.held = slices.Clone(list)
+			s.held, s.heldFor = slices.Clone(list), err
 			return
-		case err != nil:
+		}
+		if err := v.apply(list[:n]); err != nil {
 			_ = v.fail("apply a message of the log", err)
 		}
 		list = list[n:]
 	}
 }
 
-func (v *Vault) apply(list []published, size int) error {
-	if err := v.space.admit(size); err != nil {
-		return err
-	}
+func (v *Vault) apply(list []published) error {
 	s := v.shared
 	txn := v.db.NewTransaction(true)
 	defer txn.Discard()
@@ -404,6 +402,7 @@ func (v *Vault) apply(list []published, size int) error {
 			continue
 		}
 		if m.body != nil {
+			s.met = s.met || m.seq == s.awaited.seq && bytes.Equal(m.body, s.awaited.body)
 			c, err := decodeChange(m.body)
 			if err != nil {
 				return fmt.Errorf("message %d: %w", m.seq, err)

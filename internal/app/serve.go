@@ -35,6 +35,7 @@ type Server struct {
 
 	api   *api.Server
 	http  *http.Server
+	last  *lastCalls
 	ended chan error
 }
 
@@ -80,7 +81,8 @@ func (s *Server) listen() (err error) {
 	}
 	l.setURL("http://" + ln.Addr().String())
 	s.Ready = Ready{Listening: "http://" + ln.Addr().String(), Data: l.cfg.Dir, Origin: l.id.Origin}
-	s.http = httpServer(l.trace.Handler(handler))
+	s.http, s.last = httpServer(l.trace.Handler(handler)), newLastCalls()
+	s.last.serve(s.http)
 	s.http.RegisterOnShutdown(handler.EndStreams)
 	s.http.RegisterOnShutdown(agents.Close)
 	l.running.Go(func() { door.tokens.Run(l.run) })
@@ -97,10 +99,12 @@ func natsName(c Config) string {
 	return "external"
 }
 
-// Stop stops in order: unready, no new calls, what is in flight becomes durable
-// and is answered, then everything closes. ctx bounds it.
+// Stop stops in order: unready, the last callers are told so, no new calls, what
+// is in flight becomes durable and is answered, then everything closes. ctx bounds
+// it.
 func (s *Server) Stop(ctx context.Context) error {
 	s.Ledger.drain()
+	s.last.wait(ctx)
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	err := s.http.Shutdown(ctx)

@@ -13,7 +13,7 @@ import (
 	"counterfoil/internal/testkit/fsck"
 )
 
-func copyDir(t *testing.T, from, to string) {
+func copyDir(t testing.TB, from, to string) {
 	t.Helper()
 	if err := os.RemoveAll(to); err != nil {
 		t.Fatal(err)
@@ -24,30 +24,16 @@ func copyDir(t *testing.T, from, to string) {
 }
 
 // fill records attempts and returns what was acknowledged.
-func fill(t *testing.T, p *process, name string, n int, got *acks) {
+func fill(t testing.TB, p *process, name string, n int, got *acks) {
 	t.Helper()
 	for i := range n {
-		r, ok := p.send("/v1/attempts", beginBody(fmt.Sprintf("%s-%d", name, i)))
+		invocation := fmt.Sprintf("%s-%d", name, i)
+		got.sending(invocation)
+		r, ok := p.send("/v1/attempts", beginBody(invocation))
 		if !ok {
 			t.Fatalf("begin %s-%d: status %d\n%s", name, i, r.Status, p.stderr)
 		}
 		got.add(r)
-	}
-}
-
-// rebuildEqual rebuilds the views twice and compares the digests: of a copy
-// rebuilt from the tiles, and of a copy rebuilt again.
-func rebuildEqual(t *testing.T, dir string) {
-	t.Helper()
-	digest := func() string {
-		out, err := exec.Command(binary, "rebuild", "--data", dir).CombinedOutput()
-		if err != nil {
-			t.Fatalf("rebuild: %v\n%s", err, out)
-		}
-		return string(out)
-	}
-	if a, b := digest(), digest(); a != b || !strings.Contains(a, "sha256:") {
-		t.Errorf("view digests differ: %s and %s", a, b)
 	}
 }
 

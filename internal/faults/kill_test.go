@@ -16,24 +16,6 @@ import (
 	"counterfoil/internal/testkit/fsck"
 )
 
-// acks are the events that were acknowledged, with their place.
-type acks struct {
-	mu  sync.Mutex
-	all map[string]receipt // by event id
-}
-
-func (a *acks) add(r receipt) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all[r.EventID] = r
-}
-
-func (a *acks) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.all)
-}
-
 func rounds(t *testing.T, short int) int {
 	if v := os.Getenv("COUNTERFOIL_KILLS"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -43,62 +25,6 @@ func rounds(t *testing.T, short int) int {
 		return n
 	}
 	return short
-}
-
-// check finds every acknowledged event again at its index, and nothing twice.
-func (a *acks) check(t *testing.T, p *process) {
-	t.Helper()
-	st := p.settled()
-	code, b, err := p.call(http.MethodGet, "/v1/events?from=0&follow=false", nil)
-	if err != nil || code != http.StatusOK {
-		t.Fatalf("events: %d %v", code, err)
-	}
-	at := map[string]uint64{}
-	n := uint64(0)
-	for _, line := range splitLines(b) {
-		var e struct {
-			LeafIndex uint64 `json:"leafIndex"`
-			EventID   string `json:"eventId"`
-			Parked    string `json:"parked"`
-		}
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatalf("event line %q: %v", line, err)
-		}
-		if e.LeafIndex != n {
-			t.Fatalf("leaf %d comes where %d is due", e.LeafIndex, n)
-		}
-		n++
-		if e.Parked != "" {
-			t.Errorf("leaf %d is parked: %s", e.LeafIndex, e.Parked)
-			continue
-		}
-		if first, twice := at[e.EventID]; twice {
-			t.Errorf("%s is in the log twice, at %d and %d", e.EventID, first, e.LeafIndex)
-		}
-		at[e.EventID] = e.LeafIndex
-	}
-	if n != st.StreamLast || st.LogSize != st.StreamLast || st.PublishedSize != st.StreamLast {
-		t.Errorf("stream %d, log %d, published %d, events served %d: want all equal", st.StreamLast, st.LogSize, st.PublishedSize, n)
-	}
-	for id, r := range a.all {
-		if got, ok := at[id]; !ok || got != r.LeafIndex {
-			t.Errorf("acknowledged %s at leaf %d: found %v at %d", id, r.LeafIndex, ok, got)
-		}
-	}
-}
-
-func splitLines(b []byte) (out [][]byte) {
-	for len(b) > 0 {
-		i := 0
-		for i < len(b) && b[i] != '\n' {
-			i++
-		}
-		if i > 0 {
-			out = append(out, b[:i])
-		}
-		b = b[min(i+1, len(b)):]
-	}
-	return out
 }
 
 // TestINV2_DUR01_KillAtAnyMoment kills the ledger at random moments under load

@@ -19,17 +19,18 @@ import (
 	"counterfoil/internal/testkit/natskit"
 )
 
-// binary is the program under test, built once.
-var binary string
+// The programs under test, built once.
+var binary, witnessBinary string
 
 func TestMain(m *testing.M) {
 	natskit.Child()
+	clockChild()
 	dir, err := os.MkdirTemp("", "counterfoil-faults-")
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "counterfoil")
-	build := exec.Command("go", "build", "-o", binary, "counterfoil/cmd/counterfoil")
+	binary, witnessBinary = filepath.Join(dir, "counterfoil"), filepath.Join(dir, "counterfoil-witness")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "counterfoil/cmd/counterfoil", "counterfoil/cmd/counterfoil-witness")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
@@ -54,7 +55,12 @@ type process struct {
 // startErr starts a ledger and returns how it ended if it did not get ready.
 func startErr(t testing.TB, dir string, args ...string) (*process, error) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, args...)...)
+	return startCommand(t, dir, exec.Command(binary, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, args...)...))
+}
+
+// startCommand is startErr for another program that is a ledger.
+func startCommand(t testing.TB, dir string, cmd *exec.Cmd) (*process, error) {
+	t.Helper()
 	p := &process{t: t, cmd: cmd, dir: dir, stderr: new(bytes.Buffer), ended: make(chan struct{}),
 		client: &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	cmd.Stderr = p.stderr

@@ -101,6 +101,14 @@ func (s *Server) Kill() {
 	}
 }
 
+// Signal sends a signal to the process, to freeze it and let it go on.
+func (s *Server) Signal(sig os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Restart starts a killed server again on its store and its port.
 func (s *Server) Restart() {
 	s.t.Helper()

@@ -43,7 +43,8 @@ const (
 
 func tests(ctx context.Context, e *env) error { return e.goTest(ctx, nil, "./...") }
 
-// faults kills the ledger 50 times; the step test does it less often.
+// faults kills the ledger 50 times, and lets every kind of fault happen once, in
+// another order than in the step test.
 func faults(ctx context.Context, e *env) error { return e.testReaders(ctx, killsVar, "50") }
 
 // long is for hours that nobody waits for.

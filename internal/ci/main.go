@@ -48,8 +48,8 @@ var steps = []step{
 	{name: "peers", why: "the log and the witness against programs and libraries of others", run: peers},
 	{name: "race", why: "the concurrent packages again, under the race detector", run: race},
 	{name: "fuzz", why: "every fuzz target for a few seconds", run: fuzz},
-	{name: "faults", why: "the whole ledger killed 50 times, and what was acknowledged found again", run: faults},
-	{name: "long", why: "kills, damage and big logs in loops of hours; only when named", run: long, asked: true},
+	{name: "faults", why: "the whole ledger killed 50 times and every kind of fault at random, and what was acknowledged found again", run: faults},
+	{name: "long", why: "kills, faults at random, damage and big logs in loops of hours; only when named", run: long, asked: true},
 }
 
 // env is what the steps share.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +20,9 @@ var (
 	campaignOut     = flag.String("out", "", "write the results of the campaign to this file, relative to the module")
 	campaignKinds   = flag.String("kinds", "", "only the kinds of faults that match this regular expression")
 )
+
+// longMinutes is how long the campaign of the long loops takes.
+const longMinutes = 60
 
 // kind is a kind of fault. The ledger runs and clients load it when it happens;
 // afterwards the ledger must be ready again, and everything that it acknowledged
@@ -80,8 +84,12 @@ func newCampaign(t testing.TB) *campaign {
 	c.rng = rand.New(rand.NewPCG(c.seed, 1))
 	t.Logf("seed %d", c.seed)
 	c.kinds = chosenKinds(t, *campaignKinds)
-	if *campaignMinutes > 0 {
-		c.until = c.began.Add(time.Duration(*campaignMinutes * float64(time.Minute)))
+	minutes := *campaignMinutes
+	if minutes == 0 && os.Getenv("COUNTERFOIL_LONG") != "" {
+		minutes = longMinutes
+	}
+	if minutes > 0 {
+		c.until = c.began.Add(time.Duration(minutes * float64(time.Minute)))
 	}
 	return c
 }

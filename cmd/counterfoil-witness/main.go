@@ -107,7 +107,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage or could not be judged.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.AddCommand(p.serveCommand(), p.keygenCommand(), p.evidenceCommand())
+	root.AddCommand(p.serveCommand(), p.keygenCommand(), p.evidenceCommand(), p.healthCommand())
 	p.markStart(root)
 	return root
 }

@@ -24,7 +24,7 @@ func config(cfg cli.ServeConfig) app.Config {
 	}
 	return app.Config{
 		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,
-		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSListen: cfg.NATSListen,
+		Durability: cfg.Durability, NATS: cfg.NATS, NATSCreds: cfg.NATSCreds, NATSPasswordFile: cfg.NATSPasswordFile, NATSListen: cfg.NATSListen,
 		Cluster: cluster, EventKeyID: cfg.EventKeyID, EventSeedFile: cfg.EventSeedFile, Signer: signer,
 		WitnessPolicy: cfg.WitnessPolicy, CosignEvery: cfg.CosignEvery, RecosignEvery: cfg.RecosignEvery,
 		TraceEndpoint: cfg.TraceEndpoint, TraceRatio: cfg.TraceRatio, MCPTrust: cfg.MCPTrust, ExternalURL: cfg.ExternalURL,

@@ -21,6 +21,7 @@ type ServeConfig struct {
 	Durability                string        // hardened or balanced
 	NATS                      string        // URL of an external NATS
 	NATSCreds                 string        // its credentials file
+	NATSPasswordFile          string        // password of the user in NATS
 	NATSListen                string        // address for read-only stream consumers
 	EventKeyID, EventSeedFile string        // another event key than the data directory's
 	Signer                    string        // absolute path of a helper that signs with EventKeyID, "" for none
@@ -101,6 +102,7 @@ that were accepted and not logged yet; neither can promise what the hardware doe
 	f.StringVar(&cfg.Durability, "durability", "", "hardened or balanced (default hardened)")
 	f.StringVar(&cfg.NATS, "nats", "", "URLs of an external NATS with JetStream, by commas (default: one in this process)")
 	f.StringVar(&cfg.NATSCreds, "nats-creds", "", "credentials file for --nats")
+	f.StringVar(&cfg.NATSPasswordFile, "nats-password-file", "", "file with the password of the user that --nats names, like nats://ledger@nats:4222")
 	f.StringVar(&cfg.NATSListen, "nats-listen", "", "address for read-only consumers of the stream; their token is in DIR/consumer.token")
 	f.StringVar(&cfg.EventKeyID, "event-key-id", "", "id of the event key to sign with")
 	f.StringVar(&cfg.EventSeedFile, "event-seed-file", "", "file with the seed of --event-key-id")

@@ -46,6 +46,9 @@ type Gauges struct {
 	Witnesses func() *Witnesses // nil without a witness policy
 }
 
+// reasons are why an event cannot be taken at the moment, as docs/spec/http.md has them.
+var reasons = []string{"disk_full", "key_missing", "log_behind", "log_set_back", "log_unavailable", "signer_unavailable", "stopping", "stream_unavailable", "vault_unavailable"}
+
 // buckets cover 0.5 ms to 16 s.
 var buckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
 
@@ -62,6 +65,9 @@ func New(g Gauges) *Metrics {
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "counterfoil_refused_total", Help: "Events that could not be taken at the moment, by reason; never for their content."}, []string{"reason"})
+	for _, r := range reasons {
+		m.refused.WithLabelValues(r) // from 0 on, so that the first one is an increase
+	}
 	m.vault = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "counterfoil_vault_failures_total", Help: "Flushes of the vault that failed."})
 	m.reg.MustRegister(m.requests, m.seconds, m.stage, m.refused, m.vault, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

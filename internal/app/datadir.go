@@ -14,12 +14,9 @@ import (
 	"github.com/gofrs/flock"
 
 	"counterfoil/internal/durable"
+	"counterfoil/internal/upgrade"
 	"counterfoil/ledger/event"
 )
-
-// dirFormat is the version of the data directory. A higher one is refused, a
-// lower one would be upgraded in place.
-const dirFormat = 1
 
 // identity is DIR/ledger.json: what is chosen once.
 type identity struct {
@@ -61,12 +58,12 @@ func readIdentity(p paths, cfg *Config) (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger's identity: %w", err)
 	}
+	if err := upgrade.Check(p.dir, raw); err != nil {
+		return nil, err
+	}
 	id := new(identity)
 	if err := json.Unmarshal(raw, id, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.ledger(), err)
-	}
-	if id.FormatVersion != dirFormat {
-		return nil, fmt.Errorf("%s has data format %d, this program knows %d (hint: use the program version that wrote it)", p.dir, id.FormatVersion, dirFormat)
 	}
 	if cfg.Origin != "" && cfg.Origin != id.Origin {
 		return nil, fmt.Errorf("this ledger's origin is %q, not %q: it is chosen once", id.Origin, cfg.Origin)
@@ -83,7 +80,7 @@ func startIdentity(p paths, cfg *Config) (*identity, error) {
 			return nil, fmt.Errorf("%s is there but %s is not: part of a ledger is missing (hint: restore it from a backup; nothing is created over it)", d, p.ledger())
 		}
 	}
-	id := &identity{FormatVersion: dirFormat, Origin: cfg.Origin, Tenant: cfg.Tenant}
+	id := &identity{FormatVersion: upgrade.Format, Origin: cfg.Origin, Tenant: cfg.Tenant}
 	if id.Origin == "" {
 		var b [8]byte
 		if _, err := io.ReadFull(cfg.Random, b[:]); err != nil {

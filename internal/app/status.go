@@ -28,6 +28,7 @@ func (l *Ledger) Status(ctx context.Context) api.Status {
 	}
 	add("disk", l.disk.admit(l.waiting()), fmt.Sprintf("%d bytes free, %d in reserve", l.disk.free.Load(), l.disk.keep(0)),
 		"free some space; evidence is not refused for its content, and intake goes on by itself")
+	add("directory", nil, fmt.Sprintf("data format %d", l.id.FormatVersion), "") // another one does not start
 	add("stream", l.stream.Healthy(ctx), fmt.Sprintf("last sequence %d", st.StreamLast), "see the ledger's log; events that were accepted are kept")
 	add("log", l.logTrouble(st), fmt.Sprintf("%d leaves", st.LogSize), "see the ledger's log; nothing is skipped, the log goes on where it is")
 	add("tiles", l.tiles.Trouble(ctx), "no read met a damaged file", api.DamageHint)

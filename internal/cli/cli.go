@@ -149,7 +149,7 @@ could not be judged.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand(), c.tokensCommand(), c.eraseCommand(), c.holdCommand(), c.policyCommand(), c.contractCommand(), c.reviewCommand(), c.backupCommand(), c.restoreCommand(), c.nodeCommand()}},
+		{groupLedger, []*cobra.Command{c.quickstartCommand(), c.serveCommand(), c.rebuildCommand(), c.doctorCommand(), c.keysCommand(), c.tokensCommand(), c.eraseCommand(), c.holdCommand(), c.policyCommand(), c.contractCommand(), c.reviewCommand(), c.backupCommand(), c.restoreCommand(), c.upgradeCommand(), c.nodeCommand()}},
 		{groupRecord, []*cobra.Command{c.beginCommand(), c.appendCommand(), c.reconcileCommand(), c.recordCommand(), c.proxyCommand(), c.mcpCommand(), c.admitCommand()}},
 		{groupRead, []*cobra.Command{c.getCommand(), c.listCommand(), c.tailCommand(), c.bundleCommand(), c.trustCommand(), c.verifyCommand(), c.auditCommand()}},
 		{"", []*cobra.Command{c.versionCommand()}},

@@ -38,7 +38,7 @@ func Main(ctx context.Context, command string, args []string, stdout, stderr io.
 	out := fs.String("out", "", "merge the sections into this Markdown `file`; a relative name is taken from the module's root")
 	only := fs.String("only", "", "sections, comma separated, of "+strings.Join(names, ", ")+" (default: all)")
 	program := fs.String("program", "./cmd/counterfoil", "package of the program to measure")
-	dir := fs.String("dir", "", "directory for data (default: a temporary one)")
+	dir := fs.String("dir", "", "`directory` for data, on the disk that is to be measured (default: that for temporary files)")
 	clients := fs.String("clients", "1,8,64,512", "numbers of clients, comma separated")
 	maxLeaves := fs.Int("max", 300_000, "largest log of the growth section, in leaves; up to 5000000")
 	profiles := fs.String("cpuprofile", "", "store processor profiles of the ledger in this `directory`, named by section; measures ./internal/bench/profiled in place of -program")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"os"
 	"strings"
 	"testing"
 )
@@ -181,4 +182,22 @@ func FuzzCLU01_Record(f *testing.F) {
 			t.Errorf("%q again is %q, %v", data, again, err)
 		}
 	})
+}
+
+// The example of the page is a record, byte for byte.
+func TestCLU01_ExampleOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/spec/lease.md")
+	must(t, err)
+	_, rest, ok := strings.Cut(string(page), "```json\n")
+	example, _, ended := strings.Cut(rest, "```")
+	if !ok || !ended {
+		t.Fatal("the page has no example")
+	}
+	r, err := Parse([]byte(example))
+	must(t, err)
+	_, shown, err := readNote(r.Checkpoint, r.Origin, MaxCheckpoint)
+	must(t, err)
+	if r.Node != "node-b" || r.Epoch != 2 || r.Guard.Size != 4 || shown.Size != 3 {
+		t.Errorf("the example is %+v, which is not what the page says", r)
+	}
 }

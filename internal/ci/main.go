@@ -46,6 +46,7 @@ var steps = []step{
 	{name: "test", why: "every test", run: tests},
 	{name: "quickstart", why: "the built programs as a newcomer uses them, to offline verification", run: quickstart},
 	{name: "peers", why: "the log and the witness against programs and libraries of others", run: peers},
+	{name: "deploy", why: "compose file, images, units, alerts and dashboard, tried without containers", run: deployed},
 	{name: "race", why: "the concurrent packages again, under the race detector", run: race},
 	{name: "fuzz", why: "every fuzz target for a few seconds", run: fuzz},
 	{name: "faults", why: "the whole ledger killed 50 times and every kind of fault at random, and what was acknowledged found again", run: faults},

@@ -133,7 +133,7 @@ func (w *wired) isolate(node int, cut bool) {
 // The leader is cut off from the others. What is published on its side waits and
 // is stored once when the cable is mended, or lost the race; the others go on
 // after a pause. Nobody takes the old leader's view for a loss, the register is
-// never read old, and nothing is there twice.
+// never read old, and nothing is there twice (LOG-03, LOG-14).
 func TestCluster_LeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWired(t)

@@ -3,13 +3,14 @@ package stream
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
 // A stream that ends before the logs is repaired by the one node that may; the
-// others wait for it and find it whole.
+// others wait for it and find it whole (LOG-13).
 func TestCluster_OneNodeRepairs(t *testing.T) {
 	t.Parallel()
 	all := makeLeaves(60, 50)
@@ -57,7 +58,7 @@ func TestCluster_OneNodeRepairs(t *testing.T) {
 }
 
 // A node that may not repair waits until its context ends, and changes nothing;
-// an error of the question ends it.
+// an error of the question ends it (LOG-13).
 func TestCluster_WhoMayNotRepairWaits(t *testing.T) {
 	t.Parallel()
 	all := makeLeaves(20, 50)
@@ -80,4 +81,44 @@ func TestCluster_WhoMayNotRepairWaits(t *testing.T) {
 		t.Errorf("heal: %v", err)
 	}
 	mustHold(t, c.s[0], all[:10])
+}
+
+// A hole in every copy is a hole of the stream: the node that may makes it anew
+// from its log and what it could set aside, and all hold the same (LOG-13).
+func TestCluster_HoleInEveryCopyIsRebuilt(t *testing.T) {
+	t.Parallel()
+	all := makeLeaves(420, bigBody)
+	c := newTrio(t)
+	fillFrom(t, c.s[0], all, 0, 420)
+	until(t, "all have everything", func() bool {
+		st, err := c.s[0].ClusterState(t.Context())
+		return err == nil && st.Whole()
+	})
+	for i := range c.s {
+		c.closeNode(t, i)
+		must(t, os.Remove(blocks(t, c.cfgs[i].Dir)[1]))
+	}
+	c.s = openAll(t, c.cfgs)
+	var wg sync.WaitGroup
+	for i, s := range c.s {
+		wg.Go(func() {
+			cfg := healConfig(all[:400], t.TempDir())
+			cfg.MayRepair = func(context.Context) (bool, error) { return i == 2, nil }
+			r, err := s.Heal(t.Context(), cfg)
+			if err != nil {
+				t.Errorf("node %d: %v", i, err)
+				return
+			}
+			if i == 2 && (r.Action != Rebuilt || r.Reappended != 20 || r.Announce()) || i != 2 && r.Action != Nothing {
+				t.Errorf("node %d: %+v", i, r)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for _, s := range c.s {
+		mustHold(t, s, all)
+	}
 }

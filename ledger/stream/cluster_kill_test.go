@@ -113,7 +113,7 @@ func (n *node) sigkill() {
 
 // Three processes, each killed in turn while all publish: nothing that was
 // acknowledged is lost, nothing is there twice, no sequence is missing, and a
-// reader from the first to the last gets each once.
+// reader from the first to the last gets each once (LOG-03, LOG-14).
 func TestCluster_KilledInTurn(t *testing.T) {
 	t.Parallel()
 	cfgs := clusterConfigs(t, 3)

@@ -17,7 +17,7 @@ func mustRegister(t testing.TB, s *Stream) *Register {
 }
 
 // Three nodes race for every revision: each is won once, and what is read is what
-// the winner wrote.
+// the winner wrote (LOG-03).
 func TestCluster_RegisterRace(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -94,7 +94,7 @@ func TestCluster_RegisterRace(t *testing.T) {
 }
 
 // The loss of the register's leader is a pause: a writer goes on with its
-// revisions, a watcher misses nothing that stays.
+// revisions, a watcher misses nothing that stays (LOG-14).
 func TestCluster_RegisterSurvivesItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -123,7 +123,7 @@ func TestCluster_RegisterSurvivesItsLeader(t *testing.T) {
 	wg.Wait()
 }
 
-// A node that is alone says so, and who is missing, when its time is over.
+// A node that is alone says so, and who is missing, when its time is over (LOG-14).
 func TestCluster_AloneWaitsForTheOthers(t *testing.T) {
 	t.Parallel()
 	cfgs := clusterConfigs(t, 3)
@@ -137,5 +137,39 @@ func TestCluster_AloneWaitsForTheOthers(t *testing.T) {
 		if !containsText(err, want) {
 			t.Errorf("error does not say %q: %v", want, err)
 		}
+	}
+}
+
+// A node without the secret does not get in, and harms nobody (LOG-01).
+func TestCluster_SecretIsNeeded(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	bad := testConfig(t.TempDir())
+	bad.Cluster = &ClusterConfig{Name: "test", Node: "stranger", Listen: fmt.Sprint("127.0.0.1:", freePort(t)),
+		Routes: []string{c.cfgs[0].Cluster.Listen, c.cfgs[1].Cluster.Listen}, Secret: "some other secret of nobody"}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := Open(ctx, bad); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("the stranger: %v", err)
+	}
+	got, err := c.s[0].ClusterState(t.Context())
+	if err != nil || len(got.Connected) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	mustPublish(t, c.s[0], 1, "x", 0)
+}
+
+// What a cluster cannot be made of is said at once, all of it (LOG-01).
+func TestCluster_Validation(t *testing.T) {
+	cfg := testConfig("x")
+	cfg.Cluster = &ClusterConfig{Name: "no dots.", Listen: "nowhere", Routes: []string{"n1"}, Secret: "short"}
+	_, err := Open(t.Context(), cfg)
+	for _, want := range []string{"cluster name", "node name", "listen address of the cluster", `route "n1"`, "secret of the cluster has 5 bytes"} {
+		if !containsText(err, want) {
+			t.Errorf("error does not say %q: %v", want, err)
+		}
+	}
+	if containsText(err, "short") {
+		t.Errorf("the error has the secret: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fillFirst publishes leaves 0 to n-1 of all.
+// fillFrom publishes the leaves from one to before another.
 func fillFrom(t testing.TB, s *Stream, all leaves, from, to int) {
 	t.Helper()
 	w := s.window()
@@ -21,9 +21,10 @@ func fillFrom(t testing.TB, s *Stream, all leaves, from, to int) {
 
 // A node whose store is gone, cannot be used, or lacks a file in the middle gets
 // everything from the others. What was there is kept beside, and the stream is
-// never touched.
+// never touched (LOG-13, LOG-14).
 func TestCluster_BrokenStoreIsRefilled(t *testing.T) {
 	t.Parallel()
+	cluster := t // nodes outlive the parts of the test
 	all := makeLeaves(420, bigBody)
 	c := newTrio(t)
 	fillFrom(t, c.s[0], all, 0, 300)
@@ -49,7 +50,7 @@ func TestCluster_BrokenStoreIsRefilled(t *testing.T) {
 			tc.damage(t, c.cfgs[i].Dir)
 			from := 300 + i*40
 			fillFrom(t, c.s[tc.another], all, from, from+40) // the others go on
-			c.s[i] = openAll(t, c.cfgs[i:i+1])[0]
+			c.s[i] = openAll(cluster, c.cfgs[i:i+1])[0]
 			until(t, "the node has everything", func() bool {
 				st, found, err := streamState(c.s[i].emb.current(), DefaultName)
 				return err == nil && found && st == State{1, uint64(from + 40), uint64(from + 40), 0}
@@ -68,7 +69,7 @@ func TestCluster_BrokenStoreIsRefilled(t *testing.T) {
 }
 
 // What got no answer is sent again, and finds out that it was stored: alone, with
-// another message on top of it, or not at all since another came first.
+// another message on top of it, or not at all since another came first (LOG-03).
 func TestCluster_LostAnswers(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -129,7 +130,7 @@ func TestCluster_LostAnswers(t *testing.T) {
 	}
 }
 
-// Every node compares the stream with its own log, and stops with both digests.
+// Every node compares the stream with its own log, and stops with both digests (LOG-02, LOG-13).
 func TestCluster_DisagreeingNodeStops(t *testing.T) {
 	t.Parallel()
 	all := makeLeaves(40, 50)

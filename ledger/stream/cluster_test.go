@@ -83,7 +83,7 @@ func (c *trio) leader(t testing.TB, name string) int {
 	return n
 }
 
-// Three nodes form a cluster; each publishes and reads, and tells how all stand.
+// Three nodes form a cluster; each publishes and reads, and tells how all stand (LOG-01, DUR-01).
 func TestCluster_FormsAndTells(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)

@@ -66,6 +66,8 @@ type replicaPart struct {
 	Lag     uint64        `json:"lag"`
 }
 
+var errCutOff = errors.New("the stream's leader is cut off from most servers")
+
 // followed tells whether most servers follow the leader that answered.
 func (i *clusterInfo) followed() bool {
 	c := i.Cluster
@@ -93,7 +95,7 @@ func (s *Stream) truth(ctx context.Context) (State, error) {
 			return info.State, nil
 		}
 		if err == nil {
-			err = unavailable("state of the stream", errors.New("its leader is cut off from most servers"))
+			err = unavailable("state of the stream", errCutOff)
 		}
 		if !errors.Is(err, ErrUnavailable) || !s.pause(ctx, retryMax) {
 			return State{}, err

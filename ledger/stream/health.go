@@ -31,6 +31,13 @@ func (s *Stream) Healthy(ctx context.Context) error {
 			return unavailable("embedded stream server", err)
 		}
 	}
+	if s.cfg.clustered() {
+		var info clusterInfo
+		if err := s.info(ctx, &info); err != nil || info.followed() {
+			return err
+		}
+		return unavailable("publish", errCutOff)
+	}
 	_, err := s.State(ctx)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/stream"
+	"counterfoil/ledger/tee"
 	"counterfoil/ledger/vault"
 )
 
@@ -76,14 +77,26 @@ func (k keysIn) PutBody(attemptID, slot, name, encoding string, body []byte) err
 	return err
 }
 
-// indexReader is a tail of the stream as the index sees it.
-type indexReader struct{ t *stream.Tail }
+// source is a tail of the stream as package tee sees it.
+type source struct{ t *stream.Tail }
+
+func (r source) Next(ctx context.Context, max int) ([]tee.Message, error) {
+	msgs, err := r.t.Next(ctx, max)
+	out := make([]tee.Message, len(msgs))
+	for i, m := range msgs {
+		out[i] = tee.Message{Seq: m.Seq, Subject: m.Subject, Body: m.Body}
+	}
+	return out, err
+}
+
+// indexReader reads the stream for the index.
+type indexReader struct{ r *tee.Reader }
 
 func (r indexReader) Next(ctx context.Context, max int) ([]index.Message, error) {
-	msgs, err := r.t.Next(ctx, max)
+	msgs, err := r.r.Next(ctx, max)
 	out := make([]index.Message, len(msgs))
 	for i, m := range msgs {
-		out[i] = index.Message{Seq: m.Seq, Subject: m.Subject, Body: m.Body}
+		out[i] = index.Message(m)
 	}
 	return out, err
 }
@@ -114,11 +127,11 @@ func (x register) Watch(ctx context.Context, f func(value []byte, revision uint6
 	return err
 }
 
-// seqReader is a tail of the stream as the sequencer sees it.
-type seqReader struct{ t *stream.Tail }
+// seqReader reads the stream for the sequencer.
+type seqReader struct{ r *tee.Reader }
 
 func (r seqReader) Next(ctx context.Context, max int) ([]sequencer.Message, error) {
-	msgs, err := r.t.Next(ctx, max)
+	msgs, err := r.r.Next(ctx, max)
 	out := make([]sequencer.Message, len(msgs))
 	for i, m := range msgs {
 		out[i] = sequencer.Message{Seq: m.Seq, Body: m.Body}

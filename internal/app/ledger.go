@@ -27,6 +27,7 @@ import (
 	"counterfoil/ledger/lifecycle"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/stream"
+	"counterfoil/ledger/tee"
 	"counterfoil/ledger/tlog"
 	"counterfoil/ledger/vault"
 	"counterfoil/witness/client"
@@ -268,10 +269,12 @@ func (l *Ledger) completeIdentity(context.Context) error {
 func (l *Ledger) start(ctx context.Context) error {
 	run := l.run
 	next := l.indexNext()
-	l.background("index", func() error { return l.index.Run(run, indexReader{l.stream.Tail(run, next)}) })
+	both := tee.New(func(ctx context.Context, from uint64) tee.Source { return source{l.stream.Tail(ctx, from)} }, l.stream.LastSeen()+1)
+	l.background("stream reader", func() error { return both.Run(run) })
+	l.background("index", func() error { return l.index.Run(run, indexReader{both.Reader(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
 		Log: l.tracedLog(), Beside: l.syncVault, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
-		Open: func(from uint64) sequencer.Reader { return seqReader{l.stream.Tail(run, from)} },
+		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })
 	if err := l.startWitnesses(ctx, run); err != nil {

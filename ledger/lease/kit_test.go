@@ -237,10 +237,13 @@ func (l *leaves) at(size uint64) Guard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := l.tree.Size(); i < size; i++ {
-		other := l.fork > 0 && i >= l.fork
-		l.tree.AppendData(fmt.Appendf(nil, "leaf %d %v", i, other))
+		l.tree.AppendData(l.leaf(i))
 	}
 	return Guard{size, [32]byte(l.tree.HashAt(size))}
+}
+
+func (l *leaves) leaf(index uint64) []byte {
+	return fmt.Appendf(nil, "leaf %d %v", index, l.fork > 0 && index >= l.fork)
 }
 
 // log is a node's own log as a lease sees it.

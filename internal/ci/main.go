@@ -40,6 +40,7 @@ var steps = []step{
 	{name: "modules", why: "go.mod and go.sum list what the code imports, no more", run: modules},
 	{name: "vet", why: "go vet", run: vet},
 	{name: "format", why: "every Go file is as gofmt writes it", run: formatted},
+	{name: "deps", why: "licences of what is shipped, and known vulnerabilities where their database can be reached", run: deps},
 	{name: "proto", why: "buf lint, and generated code is what the schema gives", run: protoDrift},
 	{name: "staticcheck", why: "staticcheck, with the exceptions of staticcheck.conf", run: staticcheck},
 	{name: "vectors", why: "the test vectors, checked by scripts that share no code with the ledger", run: vectors},
@@ -60,6 +61,7 @@ type env struct {
 	fuzzTime time.Duration // per target
 	count    int           // tests run this often, for hunting flakes
 	runRegex string        // -run of the steps that run tests; empty for all
+	notices  string        // file for the notices of what is shipped; empty for none
 }
 
 // errSkip marks a step that cannot run on this machine.
@@ -77,6 +79,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fuzzTime := fs.Duration("fuzztime", 5*time.Second, "time for each fuzz target")
 	count := fs.Int("count", 1, "run each test this often")
 	runRegex := fs.String("run", "", "in the steps test, race and faults, only tests that match")
+	notices := fs.String("notices", "", "in the step deps, write the notices of what is shipped to this file")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
@@ -100,7 +103,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, *budget, fmt.Errorf("out of time: all steps together have %v", *budget))
 	defer cancel()
-	e := &env{root: root, out: stdout, fuzzTime: *fuzzTime, count: *count, runRegex: *runRegex}
+	e := &env{root: root, out: stdout, fuzzTime: *fuzzTime, count: *count, runRegex: *runRegex, notices: *notices}
 	if failed := runSteps(ctx, e, chosen); failed > 0 {
 		return 1
 	}

@@ -153,7 +153,11 @@ func (l *Ledger) destroy(x event.Erasure) error {
 		if err != nil && !errors.Is(err, vault.ErrNotFound) {
 			return err
 		}
-		if p < to {
+		erasing, err := l.vault.Erasing(id)
+		if err != nil {
+			return err
+		}
+		if p < to || erasing {
 			left = append(left, id)
 		}
 	}

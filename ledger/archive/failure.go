@@ -78,7 +78,7 @@ func codeOf(err error) Code {
 		return admission.ArchiveFull
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, vault.ErrErased), errors.Is(err, vault.ErrNotFound):
 		return admission.ArchivePermissionDenied
-	case errors.Is(err, vault.ErrClosed), errors.Is(err, vault.ErrFailed):
+	case errors.Is(err, vault.ErrClosed), errors.Is(err, vault.ErrFailed), errors.Is(err, vault.ErrUnavailable):
 		return admission.ArchiveUnreachable
 	case errors.Is(err, vault.ErrCorrupt):
 		return admission.ArchiveDigestMismatch

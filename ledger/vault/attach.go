@@ -110,7 +110,7 @@ func (v *Vault) attach() error {
 	defer cancel()
 	last, err := s.log.Last(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return unavailable(err)
 	}
 	const wipe = "hint: if the log is the one to go by, take away the directory of the vault, and it is filled from the log"
 	switch {
@@ -157,7 +157,7 @@ func (v *Vault) attach() error {
 		err = v.progress(func() bool { return !s.seeding.Load() })
 	}
 	if err == nil {
-		v.workers.Go(v.keepFlushed)
+		v.workers.Go(v.keepUp)
 	}
 	return err
 }
@@ -195,12 +195,12 @@ func (v *Vault) beginSeed(ctx context.Context, last uint64) error {
 	begin := change{kind: changeBegin, rows: []kv{{name: s.id[:]}}}.encode()
 	if last == 0 {
 		if _, _, err := s.log.Publish(ctx, begin, 0); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return unavailable(err)
 		}
 	}
 	first, err := s.log.Get(ctx, 1)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return unavailable(err)
 	}
 	if bytes.Equal(first, begin) {
 		return nil

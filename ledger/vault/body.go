@@ -174,8 +174,10 @@ func (v *Vault) deleteChunks(a attemptName, h head, keep func(*badger.Txn) (bool
 
 // ignoreEnded drops the errors of a vault that can write nothing now.
 func ignoreEnded(err error) error {
-	if errors.Is(err, ErrFailed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnavailable) {
-		return nil
+	for _, e := range []error{ErrFailed, ErrClosed, ErrUnavailable} {
+		if errors.Is(err, e) {
+			return nil
+		}
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func (v *Vault) replace(seq uint64) (gone bool, err error) {
 	s := v.shared
 	body, err := s.log.Get(s.ctx, seq)
 	if err != nil {
-		return false, errors.Join(ErrUnavailable, err)
+		return false, unavailable(err)
 	}
 	if body == nil {
 		return true, nil
@@ -106,7 +106,7 @@ func (v *Vault) replace(seq uint64) (gone bool, err error) {
 		return false, nil
 	}
 	if err := s.log.Erase(s.ctx, seq); err != nil {
-		return false, errors.Join(ErrUnavailable, err)
+		return false, unavailable(err)
 	}
 	return true, nil
 }

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -34,10 +35,17 @@ func (v *Vault) looseEnded(n objectName) []byte {
 }
 
 // dropPieces deletes pieces that belong to no head, and then the mark that says
-// so; without the mark it does nothing. In a vault that failed, was closed or has
-// no log now they stay; Open deletes them.
+// so; without the mark it does nothing. In a vault that failed or was closed they
+// stay; Open deletes them.
 func (v *Vault) dropPieces(id [bodyIDSize]byte) error {
-	return ignoreEnded(v.dropMarked(id))
+	err := v.dropMarked(id)
+	switch {
+	case errors.Is(err, ErrFailed), errors.Is(err, ErrClosed):
+		return nil
+	case err != nil && v.shared != nil:
+		v.shared.left.Store(true)
+	}
+	return err
 }
 
 func (v *Vault) dropMarked(id [bodyIDSize]byte) error {
@@ -83,8 +91,9 @@ func (v *Vault) dropMarked(id [bodyIDSize]byte) error {
 	return v.deleteAll(append(rows, kv{name: looseRow(id)}))
 }
 
-// dropLoose deletes all pieces that a crash left without a head.
-func (v *Vault) dropLoose() error {
+// dropLoose deletes all pieces that a crash left without a head; at the start also
+// those that this vault was writing when it ended.
+func (v *Vault) dropLoose(start bool) error {
 	var at []byte
 	for {
 		var list [][bodyIDSize]byte
@@ -101,7 +110,7 @@ func (v *Vault) dropLoose() error {
 				if err != nil {
 					return fmt.Errorf("%w: read: %w", ErrCorrupt, err)
 				}
-				if len(mark) > 0 && mark[0] == looseWriting && (v.shared == nil || !bytes.Equal(mark[1:], v.shared.id[:])) {
+				if len(mark) > 0 && mark[0] == looseWriting && (!start || v.shared == nil || !bytes.Equal(mark[1:], v.shared.id[:])) {
 					continue
 				}
 				list = append(list, [bodyIDSize]byte(name[1:]))

@@ -145,7 +145,7 @@ func (v *Vault) PutObject(ref Ref, want *[sha256.Size]byte, r io.Reader, max int
 	if used || w.dry {
 		return ref, err
 	}
-	if cleanup := v.dropPieces(w.id); err == nil {
+	if cleanup := ignoreEnded(v.dropPieces(w.id)); err == nil {
 		err = cleanup
 	}
 	return ref, err

@@ -50,6 +50,16 @@ func (v *Vault) Privacy(attemptID string) (p Privacy, err error) {
 	return p, nil
 }
 
+// Erasing tells whether an erasure of an attempt is under way: it has its new state,
+// and not everything of the old one is gone.
+func (v *Vault) Erasing(attemptID string) (bool, error) {
+	names, err := v.names(row(rowPending, v.seal.attempt(attemptID)), 1)
+	if err != nil {
+		return false, fmt.Errorf("erasure of %s: %w", attemptID, err)
+	}
+	return len(names) > 0, nil
+}
+
 // Lower takes attempts to Redacted or Purged and returns how many of them were
 // not there yet. What is there or beyond stays as it is. An attempt that the
 // vault never had gets the tombstone of a purge, so that an older copy of its key
@@ -88,6 +98,9 @@ func (v *Vault) Lower(to Privacy, attemptIDs []string) (changed int, err error) 
 			list = append(list, v.seal.attempt(id))
 		}
 		if err := v.finishErasure(list...); err != nil {
+			if v.shared != nil {
+				v.shared.left.Store(true)
+			}
 			return changed, fmt.Errorf("erase %d attempts from %s on: %w", len(some), some[0], err)
 		}
 	}

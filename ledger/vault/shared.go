@@ -31,6 +31,7 @@ type shared struct {
 
 	applied atomic.Uint64 // sequence up to which the store follows the log
 	seeding atomic.Bool   // a vault is still giving the log its rows
+	left    atomic.Bool   // something that ended here has to be deleted yet
 
 	// Owned by the committer: what there is no disk space for, and why.
 	held    []published
@@ -92,7 +93,7 @@ func (s *shared) await(ctx context.Context, seq uint64) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: the vault is at %d of %d: %w", ErrUnavailable, at, seq, ctx.Err())
+			return fmt.Errorf("%w: the vault is at %d of %d", ErrUnavailable, at, seq)
 		case <-s.ctx.Done():
 			return ErrClosed
 		}
@@ -105,9 +106,18 @@ func (v *Vault) newest(ctx context.Context) error {
 	defer cancel()
 	last, err := v.shared.log.Last(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return unavailable(err)
 	}
 	return v.shared.await(ctx, last)
+}
+
+// unavailable words trouble of the log. A deadline inside is ours, not the caller's,
+// so the cause is told and not wrapped.
+func unavailable(cause error) error {
+	if errors.Is(cause, ErrUnavailable) {
+		return cause
+	}
+	return fmt.Errorf("%w: %v", ErrUnavailable, cause)
 }
 
 // stale tells whether an answer may be another once the store has the newest of
@@ -259,7 +269,7 @@ func (v *Vault) commitGroup(group []*op, size int) []error {
 			// It may be in the log all the same: then it comes back as every
 			// other message, and if not, it never gets in after the next one.
 			txn.Discard()
-			return all(fmt.Errorf("%w: %w", ErrUnavailable, err))
+			return all(unavailable(err))
 		case seq == 0:
 			// Another node was faster, or our own message without an answer.
 			txn.Discard()
@@ -294,7 +304,7 @@ func (v *Vault) commitGroup(group []*op, size int) []error {
 func (v *Vault) giveUp(group []*op, errs []error, cause error) []error {
 	for i := range group {
 		if errs[i] == nil || stale(errs[i]) {
-			errs[i] = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+			errs[i] = unavailable(cause)
 		}
 	}
 	return errs
@@ -321,10 +331,10 @@ func (v *Vault) receive(ctx context.Context, last uint64, body []byte) (ours boo
 		case <-lost.C:
 			// The messages up to last were erased, or do not come.
 			if m, err = v.fetch(ctx, last); err != nil {
-				return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+				return false, unavailable(err)
 			}
 		case <-ctx.Done():
-			return false, fmt.Errorf("%w: message %d of %d does not come: %w", ErrUnavailable, s.applied.Load()+1, last, ctx.Err())
+			return false, fmt.Errorf("%w: message %d of %d does not come", ErrUnavailable, s.applied.Load()+1, last)
 		}
 		lost.Reset(lostAfter)
 		v.applyWaiting(m)
@@ -461,12 +471,13 @@ func setApplied(txn *badger.Txn, seq uint64) error {
 	return txn.Set(sharedRow("applied"), binary.BigEndian.AppendUint64(nil, seq))
 }
 
-// keepFlushed notes from time to time up to where the store is on the disk. The
+// keepUp finishes erasures that the log did not answer to, and notes from time to
+// time up to where the store is on the disk. The
 // rows of one transaction are there together or not at all after a power loss, but
 // of two files of Badger's the newer may be there without the older. So after a
 // start the log is applied again from what was noted: the last message about a row
 // decides, however often it comes.
-func (v *Vault) keepFlushed() {
+func (v *Vault) keepUp() {
 	s := v.shared
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -476,6 +487,11 @@ func (v *Vault) keepFlushed() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if s.left.Swap(false) {
+			if v.finishErasures() != nil || v.dropLoose(false) != nil {
+				s.left.Store(true)
+			}
 		}
 		at := s.applied.Load()
 		if at == flushed || v.flush() != nil {

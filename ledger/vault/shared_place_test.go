@@ -2,8 +2,10 @@ package vault
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"log/slog"
+	"sync"
 	"testing"
 
 	"counterfoil/ledger/commit"
@@ -215,4 +217,68 @@ func FuzzDecodeChange(f *testing.F) {
 			t.Fatalf("%d rows, then %d, %v", len(c.rows), len(again.rows), err)
 		}
 	})
+}
+
+// deaf is a log that does not erase for a while.
+type deaf struct {
+	Replica
+	mu  sync.Mutex
+	err error
+}
+
+func (d *deaf) set(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
+func (d *deaf) Erase(ctx context.Context, seq uint64) error {
+	d.mu.Lock()
+	err := d.err
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return d.Replica.Erase(ctx, seq)
+}
+
+// PRV-01: an erasure that the log did not answer to is under way until the log has
+// nothing of it, and is finished without a call or a start.
+func TestPRV01_ErasureGoesOnWhenTheLogIsBack(t *testing.T) {
+	t.Parallel()
+	l := newLog(t)
+	d := &deaf{Replica: l.rows(t)}
+	v, w := join(t, t.TempDir(), d), join(t, t.TempDir(), l.rows(t))
+	id := mustPut(t, v, 1)
+	content := big(100_000, 3)
+	ref := mustStore(t, v, id, "role", content)
+	body := mustPut(t, v, 2)
+	must(t, v.PutBody(body, "slot", "value", big(200_000, 5), commit.Raw))
+	before := dump(t, v)
+	d.set(errLost)
+	mustBe(t, v.ChangeRef(ref, func(r *Ref) bool { r.State = ObjectExpired; return true }), ErrUnavailable)
+	mustBe(t, v.Erase(body), ErrUnavailable)
+	_, err := w.Key(body)
+	mustBe(t, err, ErrErased) // the tombstone is in the log
+	if under, err := w.Erasing(body); !under || err != nil {
+		t.Errorf("under way: %v, %v", under, err)
+	}
+	d.set(nil)
+	until(t, "nothing is under way", func() bool { return rowsOf(t, w, rowPending)+rowsOf(t, w, rowLoose) == 0 })
+	if under, err := w.Erasing(body); under || err != nil {
+		t.Errorf("under way: %v, %v", under, err)
+	}
+	mustBeEqual(t, v, w)
+	after, gone := dump(t, v), 0
+	for name, value := range before {
+		if after[name] == value || len(value) < 30 || name[0] == rowRef {
+			continue
+		}
+		if gone++; len(holds(t, l.dir, []byte(value[1:min(len(value), 60)]))) > 0 {
+			t.Errorf("a row of kind %q is still in the log", name[0])
+		}
+	}
+	if gone < 7 {
+		t.Errorf("compared %d rows", gone)
+	}
 }

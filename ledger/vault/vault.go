@@ -220,7 +220,7 @@ func Open(dir string, sealKey [32]byte, opt Options) (*Vault, error) {
 	if err := v.finishErasures(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open vault %s: finish an erasure: %w", dir, err), v.Close())
 	}
-	if err := v.dropLoose(); err != nil {
+	if err := v.dropLoose(true); err != nil {
 		return nil, errors.Join(fmt.Errorf("open vault %s: delete what belongs to nothing: %w", dir, err), v.Close())
 	}
 	return v, nil

@@ -275,6 +275,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.seq = sequencer.New(sequencer.Config{
 		Log: l.tracedLog(), Beside: l.syncVault, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },
+		Last: l.stream.LastSeen,
 	})
 	l.background("sequencer", func() error { return l.seq.Run(run) })
 	if err := l.startWitnesses(ctx, run); err != nil {

@@ -6,87 +6,93 @@ import (
 )
 
 const (
-	// quiet is how long nothing must come for a batch to be closed.
-	quiet = 1500 * time.Microsecond
+	// fast is a batch that is not worth waiting for.
+	fast = 2 * time.Millisecond
 	// gatherMax bounds the wait on a slow disk.
 	gatherMax = 20 * time.Millisecond
-	// paceMin is how many messages a measurement of the pace needs.
-	paceMin = 8
+	// skipMin and skipMax are how many batches are not waited for after waits in
+	// vain: the first, and any number of them in a row.
+	skipMin, skipMax = 8, 256
 )
 
-// pace estimates whether a batch is worth waiting for.
+// pace says how long a batch is worth waiting for, and for how many messages.
 //
-// A batch takes its time whatever its size. Callers that were answered together
-// come back over the time that their work takes on this machine. If that is
-// shorter than a batch, the first to come would get a batch of their own and the
-// others would wait for all of it: better to wait until all are here. If it is
-// longer, the disk would idle while callers work: better to start at once, so
-// that one half works while the other half is being flushed.
-//
-// With N callers, w of work for each and a batch of length L, all together take
-// L + N·w a round and two halves max(2L, N·w), so waiting pays while N·w < L.
+// A batch takes its time whatever its size, and a good part of that is processor
+// time. Callers wait for their batch and come back once they were answered: as
+// many as the last batch held, and as many as came while it was written. If all
+// of them are here soon, one batch for all of them costs half of what two halves
+// cost that take turns, and no caller waits for the batch of the others. If they
+// take longer than a batch and a half, the disk would idle for too long: better to
+// start at once. Whether they come is found by waiting; after a wait in vain the
+// next batches are not waited for.
 type pace struct {
-	took time.Duration // of the last batch
-	size int           // the larger of the last two batches: about N
-	last int           // of the last batch
-	each time.Duration // between two messages of busy callers: about w
+	took    time.Duration // of the last batch
+	callers int           // who was in it, or waits behind it
+	skip    int           // batches that are not waited for from here on
+	vain    int           // the last number of them, 0 after a wait that paid
 }
 
-// batch learns from a batch that was written.
-func (p *pace) batch(size int, took time.Duration) {
-	p.took, p.size, p.last = took, max(size, p.last), size
+// batch learns from a batch that was written; behind is how many messages came
+// meanwhile.
+func (p *pace) batch(size, behind int, took time.Duration) {
+	p.took, p.callers = took, min(size+behind, batchMax)
 }
 
-// came learns from n messages that came within d.
-func (p *pace) came(n int, d time.Duration) {
-	if n < paceMin {
-		return
-	}
-	if each := d / time.Duration(n); p.each == 0 {
-		p.each = each
-	} else {
-		p.each += (each - p.each) / 8
-	}
-}
-
-// window is how long to wait for more messages; 0 is not at all.
-func (p *pace) window() time.Duration {
-	if p.took < 2*quiet || time.Duration(p.size)*p.each >= p.took {
+// window is how long to wait until all callers are here, of which some are; 0 is
+// not at all.
+func (p *pace) window(here int) time.Duration {
+	switch {
+	case p.took < fast || here >= p.callers:
+		return 0
+	case p.skip > 0:
+		p.skip--
 		return 0
 	}
-	return min(p.took, gatherMax)
+	return min(p.took*3/2, gatherMax)
 }
 
-// gather takes what is there, and waits for more as long as that pays and
-// messages keep coming.
+// waited learns from a wait: at its end, n messages were here.
+func (p *pace) waited(n int) {
+	if 4*n >= 3*p.callers {
+		p.vain = 0
+		return
+	}
+	p.vain = min(max(2*p.vain, skipMin), skipMax)
+	p.skip = p.vain
+}
+
+// gather takes what is there, and waits for those who are expected as long as
+// that pays.
 func (s *Sequencer) gather(ctx context.Context, r Reader) ([]Message, error) {
 	msgs, err := r.Next(ctx, batchMax)
 	if err != nil {
 		return nil, err
 	}
-	if s.pace.took > 0 {
-		s.pace.came(len(msgs), s.pace.took) // they came while a batch was being written
-	}
-	window := s.pace.window()
+	window := s.pace.window(len(msgs))
 	if window == 0 {
 		return msgs, nil
 	}
-	start := s.cfg.Now()
-	all, cancel := context.WithTimeout(ctx, window)
+	wait, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
-	first := len(msgs)
-	for len(msgs) < batchMax {
-		pause, cancel := context.WithTimeout(all, quiet)
-		more, err := r.Next(pause, batchMax-len(msgs))
-		cancel()
+	for len(msgs) < s.pace.callers {
+		more, err := r.Next(wait, batchMax-len(msgs))
 		if err != nil {
-			if pause.Err() != nil && ctx.Err() == nil {
-				break // nobody came
+			if wait.Err() != nil && ctx.Err() == nil {
+				break // the others did not come
 			}
 			return nil, err
 		}
 		msgs = append(msgs, more...)
-		s.pace.came(len(msgs)-first, s.cfg.Now().Sub(start))
 	}
+	s.pace.waited(len(msgs))
 	return msgs, nil
+}
+
+// behind is how many messages of the stream are not in the log yet.
+func (s *Sequencer) behind(size uint64) int {
+	if s.cfg.Last == nil {
+		return 0
+	}
+	last := s.cfg.Last()
+	return int(min(last-min(last, size), batchMax))
 }

@@ -47,6 +47,9 @@ type Config struct {
 	Log Log
 	// Open starts reading the stream at a sequence.
 	Open func(from uint64) Reader
+	// Last is the newest sequence of the stream that is known of: what is beyond
+	// the log waits for the next batch. Nil: nothing is.
+	Last func() uint64
 	// Beside runs beside every batch and makes durable what goes with the
 	// leaves: the keys of the attempts. Size grows when both are done; either
 	// is tried again until it succeeds.
@@ -140,7 +143,7 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		s.broadcastLocked()
 		s.mu.Unlock()
 		if err == nil && size == want {
-			s.pace.batch(len(leaves), s.cfg.Now().Sub(began))
+			s.pace.batch(len(leaves), s.behind(size), s.cfg.Now().Sub(began))
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -223,7 +223,12 @@ func (h *healer) run(ctx context.Context) error {
 		gen, _ = h.s.conn.get()
 	}
 	last := h.report.Before.Last
-	h.report.MaybeLost = last < h.size
+	given, err := h.hidden(ctx)
+	if err != nil {
+		return err
+	}
+	whole = whole && given <= last
+	h.report.MaybeLost = max(last, given) < h.size
 	switch {
 	case whole && last >= h.size:
 		h.report.Action = Nothing
@@ -245,6 +250,7 @@ func (h *healer) run(ctx context.Context) error {
 	if now, _ := h.s.conn.get(); now != gen || h.s.conn.reason() != nil {
 		return unavailable("read the stream", errors.New("the connection was lost while it was read"))
 	}
+	h.loseHidden(j, given)
 	if err := h.writeJournal(j); err != nil {
 		return err
 	}

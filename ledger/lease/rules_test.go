@@ -360,6 +360,15 @@ func TestCLU01_ForeignRecordsStay(t *testing.T) {
 			t.Errorf("%q was written over", value)
 		}
 	}
+	// Somebody puts it right, and no watch tells of it.
+	must(t, b.look(background))
+	value, err := Record{Origin: origin, Epoch: 1, Beat: 1, Guard: b.guardAt(10)}.Encode()
+	must(t, err)
+	m.forge(value)
+	b.steps(t)
+	if !b.Held() {
+		t.Error("a record that was put right is not taken")
+	}
 }
 
 func TestConfigNamesEveryProblem(t *testing.T) {

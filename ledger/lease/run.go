@@ -78,7 +78,11 @@ func (l *Lease) step(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, nil
 	case v.bad != nil:
-		// Whoever repairs it is seen by the watch.
+		// Whoever repairs it is seen by the watch, or at the latest now.
+		if err := l.look(ctx); err != nil {
+			return pause, err
+		}
+		v, _ = l.view()
 		return l.cfg.TTL, v.bad
 	case l.gaveUp():
 		return l.cfg.TTL, nil

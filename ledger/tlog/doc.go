@@ -22,9 +22,17 @@
 // by compare-and-set, and it is stored before a checkpoint of that tree is
 // signed. A log that disagrees with it is neither appended to nor published.
 //
+// # Several nodes
+//
+// Nodes that share the log's key append the same leaves, each to a tree of its own.
+// Config.Fence stands around every signature, so that one node at a time signs;
+// the others take its checkpoints with [Log.Adopt], once their own tree gives the
+// same root. A node that joins starts with an empty log (Config.Join). The steps and
+// their order are in docs/spec/lease.md.
+//
 // # What is in the directory
 //
-//	DIR/checkpoint       newest signed checkpoint, written by Publish
+//	DIR/checkpoint       newest signed checkpoint, written by Publish and Adopt
 //	DIR/tile/…           tiles and entry bundles, C2SP tlog-tiles
 //	DIR/.state/treeState Tessera's size and root: the commit point of a batch
 //	DIR.lock             held while the log is open

@@ -133,7 +133,8 @@ func (r *Rows) Publish(ctx context.Context, body []byte, expect uint64) (seq, la
 	}
 }
 
-// Get reads one message, from the leader; nil if it was erased.
+// Get reads one message, from the leader; nil if it was erased. One beyond the end
+// is ErrUnavailable.
 func (r *Rows) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	var answer struct {
 		Message struct {
@@ -142,7 +143,13 @@ func (r *Rows) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	}
 	err := r.s.api(ctx, "STREAM.MSG.GET."+r.stream, messageRequest{Seq: seq}, &answer)
 	if isCode(err, codeNoMessage) {
-		return nil, nil
+		// A server that was the leader and does not know yet that it is not may
+		// never have had the message.
+		last, err := r.Last(ctx)
+		if err == nil && last < seq {
+			err = unavailable(fmt.Sprintf("rows at %d", seq), fmt.Errorf("the log ends at %d", last))
+		}
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rows at %d: %w", seq, err)

@@ -11,6 +11,7 @@ import (
 
 // Error codes of the JetStream API that we branch on.
 const (
+	codeTooFewServers      = 10005 // for the replicas
 	codeMessageTooLarge    = 10054
 	codeNoMessage          = 10037
 	codeStreamNotFound     = 10059

@@ -77,6 +77,7 @@ type node struct {
 
 func startNode(t testing.TB, k task) *node {
 	n := &node{process: run(t, k), done: make(chan struct{}), acked: map[string]uint64{}}
+	t.Cleanup(n.sigkill) // before the cleanup of run, which reads too
 	go func() {
 		defer close(n.done)
 		for {

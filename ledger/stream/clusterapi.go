@@ -26,11 +26,11 @@ const (
 
 // Error codes of the JetStream API that pass by themselves.
 var passing = map[int]bool{
-	10005: true, // too few servers for the replicas
-	10008: true, // no leader of the cluster
-	10009: true, // not the leader
-	10023: true, // no resources now
-	10118: true, // the stream is offline
+	codeTooFewServers: true,
+	10008:             true, // no leader of the cluster
+	10009:             true, // not the leader
+	10023:             true, // no resources now
+	10118:             true, // the stream is offline
 }
 
 func (e *apiError) passes() bool { return passing[e.ErrCode] }
@@ -69,9 +69,15 @@ func (s *Stream) info(ctx context.Context, answer any) error {
 
 // ensure makes a stream that does not exist yet, with as many replicas as ours,
 // and refuses one that is configured otherwise. extra are settings for the
-// making alone.
+// making alone. In a cluster it waits for a leader, and for the making for as
+// many servers as there are replicas.
 func (s *Stream) ensure(ctx context.Context, want, extra map[string]any) error {
 	name := want["name"].(string)
+	if s.cfg.clustered() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, leaderTimeout)
+		defer cancel()
+	}
 	var info struct {
 		Config map[string]any `json:"config"`
 	}
@@ -89,9 +95,13 @@ func (s *Stream) ensure(ctx context.Context, want, extra map[string]any) error {
 		if err == nil {
 			break
 		}
-		if !s.cfg.clustered() || !errors.Is(err, ErrUnavailable) || !s.pause(ctx, retryMax) {
-			return fmt.Errorf("stream %s: %w", name, err)
+		if s.cfg.clustered() && errors.Is(err, ErrUnavailable) && s.pause(ctx, retryMax) {
+			continue
 		}
+		if isCode(err, codeTooFewServers) {
+			err = fmt.Errorf("%w (hint: the first start needs %d servers)", err, s.cfg.Replicas)
+		}
+		return fmt.Errorf("stream %s: %w", name, err)
 	}
 	if d := differences(want, info.Config); len(d) > 0 {
 		return &ConfigError{Stream: name, Differences: d}

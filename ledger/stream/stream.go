@@ -16,12 +16,14 @@
 //
 // An acknowledged message has been handed to the operating system, not to the
 // disk: it survives the end of the process and not a power loss. The log, which
-// is flushed, heals the stream (see [Stream.Heal]).
+// is flushed, heals the stream (see [Stream.Heal]). In a cluster of embedded
+// servers (Config.Cluster) it is on the disks of most nodes.
 //
 // # Going back
 //
 // A stream whose last sequence is below one that was acknowledged or read lost
-// messages while we run. Sequences would then be given out a second time, for
+// messages while we run; in a cluster, if its leader and most servers say so for
+// some seconds. Sequences would then be given out a second time, for
 // other messages. From there on everything answers [ErrRewound] until Heal has
 // run: the reader of the stream must have stopped by then.
 package stream

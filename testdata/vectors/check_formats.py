@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from formats import bundle, canonical, ed25519, event, lifecycle, log, request, schema, trust  # noqa: E402
+from formats import bundle, canonical, ed25519, event, lease, lifecycle, log, request, schema, trust  # noqa: E402
 from formats.canonical import Refused  # noqa: E402
 from formats.event import Bad  # noqa: E402
 
@@ -220,6 +220,15 @@ def check_bundle(c):
         c.same("bundle.json", case["rule"] + ": failures", ([], set()), (missing, surplus))
 
 
+def check_lease(c):
+    doc = read("lease.json")
+    for case in doc["accept"]:
+        record = case["record"].encode()
+        c.same("lease.json", case["rule"], record, lease.spell(lease.parse(record)))
+    for case in doc["reject"]:
+        c.refused("lease.json", case["rule"], lambda case=case: lease.parse(b" " * case.get("blanks", 0) + b64(case["recordBase64"])), {})
+
+
 def check_schemas(c):
     """The JSON Schemas accept what is accepted, and notice faults of form."""
     folder = HERE.parent.parent / "docs" / "spec" / "schema"
@@ -261,7 +270,7 @@ def verify_file(bundle_path, trust_path):
     return {"verified": 0, "failed": 1}.get(r.status, 2)
 
 
-CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust, check_bundle, check_schemas)
+CHECKS = (check_canonical_json, check_event, check_leaf, check_request, check_lifecycle, check_log, check_trust, check_bundle, check_lease, check_schemas)
 
 
 def main():

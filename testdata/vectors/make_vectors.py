@@ -14,7 +14,7 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).parent
-FILES = ("canonical_json", "event", "leaf", "request", "lifecycle", "log", "trust", "bundle", "admission", "review", "tool_result",
+FILES = ("canonical_json", "event", "leaf", "request", "lifecycle", "log", "trust", "bundle", "admission", "review", "tool_result", "lease",
          "tlog/verifier_key", "tlog/signed_note", "tlog/checkpoint", "tlog/cosignature", "tlog/add_checkpoint", "tlog/proof", "tlog/policy",
          "tlog/equivocation")
 

@@ -4,24 +4,31 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"counterfoil/internal/bench/report"
 )
 
-// Every section runs, on little, and all of them end up in one file.
-func TestSections(t *testing.T) {
+// The commands of docs/performance.md run, on little, and all sections end up in
+// one file.
+func TestDocumentedCommands(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "benchmarks.md")
+	file, profiles := filepath.Join(dir, "benchmarks.md"), filepath.Join(dir, "profiles")
 	var out bytes.Buffer
-	tiny := []string{"-rounds", "1", "-seconds", "0.05", "-clients", "1,3", "-max", "300", "-dir", dir, "-out", file}
-	if err := run(t.Context(), append(tiny, "-only", "throughput,batch,intake,stages,growth"), &out, os.Stderr); err != nil {
-		t.Fatal(err)
-	}
-	profiles := filepath.Join(dir, "profiles")
-	if err := run(t.Context(), append(tiny, "-only", "witnessed,intake", "-cpuprofile", profiles), &out, os.Stderr); err != nil {
-		t.Fatal(err)
+	for _, args := range documented(t) {
+		// Of a flag that is given twice the last counts.
+		args = append(args, "-rounds", "1", "-seconds", "0.05", "-clients", "2", "-max", "300", "-dir", dir)
+		if slices.Contains(args, "-out") {
+			args = append(args, "-out", file)
+		}
+		if slices.Contains(args, "-cpuprofile") {
+			args = append(args, "-cpuprofile", profiles)
+		}
+		if err := run(t.Context(), args, &out, os.Stderr); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -37,11 +44,29 @@ func TestSections(t *testing.T) {
 			t.Errorf("no row %s in:\n%s", want, b)
 		}
 	}
-	for _, name := range []string{"witnessed-server-1.pprof", "intake-in-process-1-1.pprof"} {
+	for _, name := range []string{"throughput-server-1.prof", "intake-in-process-2-1.prof"} {
 		if st, err := os.Stat(filepath.Join(profiles, name)); err != nil || st.Size() == 0 {
 			t.Errorf("profile %s: %v", name, err)
 		}
 	}
+}
+
+// documented are the arguments of every "task bench" in the page.
+func documented(t *testing.T) (commands [][]string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if args, ok := strings.CutPrefix(strings.TrimSpace(line), "task bench -- "); ok {
+			commands = append(commands, strings.Fields(args))
+		}
+	}
+	if len(commands) != 3 {
+		t.Fatalf("%d commands, want 3: %q", len(commands), commands)
+	}
+	return commands
 }
 
 func TestRefusedFlags(t *testing.T) {

@@ -43,7 +43,7 @@ func (r *Rig) profile(what string) string {
 		return ""
 	}
 	r.profiled++
-	return filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.pprof", r.section, what, r.profiled))
+	return filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.prof", r.section, what, r.profiled))
 }
 
 // Build builds a package of the ledger's module, named from its root, and

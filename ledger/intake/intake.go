@@ -95,7 +95,9 @@ type Config struct {
 type Intake struct {
 	cfg    Config
 	shards [event.Shards]chan struct{} // one decision at a time per shard
-	need   [event.Shards]atomic.Uint64 // sequence that the index must have applied; changed by who has the shard
+	// filters match the subjects of a shard.
+	filters [event.Shards]string
+	need    [event.Shards]atomic.Uint64 // sequence that the index must have applied; changed by who has the shard
 
 	signer atomic.Pointer[Signer]
 	begins beginCache
@@ -108,6 +110,7 @@ func New(cfg Config) *Intake {
 	in.signer.Store(&cfg.Signer)
 	for i := range in.shards {
 		in.shards[i] = make(chan struct{}, 1)
+		in.filters[i] = event.ShardFilter(cfg.Tenant, fmt.Sprintf("%02x", i))
 	}
 	return in
 }
@@ -210,8 +213,7 @@ func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Resul
 		if err != nil {
 			return nil, err
 		}
-		filter := event.ShardFilter(in.cfg.Tenant, fmt.Sprintf("%02x", shard))
-		out.Seq, err = in.cfg.Stream.Publish(ctx, ev.StreamSubject(), out.Leaf, filter, last)
+		out.Seq, err = in.cfg.Stream.Publish(ctx, ev.StreamSubject(), out.Leaf, in.filters[shard], last)
 		var wrong *WrongLast
 		switch {
 		case err == nil:

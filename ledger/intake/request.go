@@ -352,8 +352,12 @@ func fromEvent(err error) error {
 }
 
 func checkID(path, s string) error {
+	err := event.CheckID(path, s)
+	if err == nil {
+		return nil
+	}
 	var ee *event.Error
-	if errors.As(event.CheckID(path, s), &ee) {
+	if errors.As(err, &ee) {
 		return refuse(path, cmp.Or(ee.Hint, hintID), "%s", ee.Detail)
 	}
 	return nil

@@ -21,7 +21,14 @@ const (
 	locateLeaves = 256 << 10
 )
 
-var ranges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+var ranges = compact.RangeFactory{Hash: hashChildren}
+
+// hashChildren is that of RFC 6962. Every leaf needs it twice.
+func hashChildren(l, r []byte) []byte {
+	buf := append(append(append(make([]byte, 0, 1+2*sha256.Size), rfc6962.RFC6962NodeHashPrefix), l...), r...)
+	sum := sha256.Sum256(buf)
+	return sum[:]
+}
 
 // rangeOf makes the compact range from which a cursor goes on.
 func rangeOf(c kv.Cursor) (*compact.Range, error) {

@@ -120,7 +120,7 @@ func (p *Projection) Pending() (rows, bytes int) {
 func (p *Projection) Flush(b *kv.Batch) error {
 	for i := range p.rows {
 		r := &p.rows[i]
-		if err := b.Set(RowKey(r.Index), r.Append(nil)); err != nil {
+		if err := b.Set(RowKey(r.Index), r.Append(make([]byte, 0, 256))); err != nil {
 			return err
 		}
 		if err := b.Set(EventKey(r.Digest), kv.AppendUint64(nil, r.Index)); err != nil {

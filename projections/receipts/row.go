@@ -104,7 +104,7 @@ func ParseRow(index uint64, b []byte) (Row, error) {
 var RowPrefix = []byte{'r'}
 
 func key(prefix byte, rest ...byte) []byte {
-	return append(append(make([]byte, 0, 1+len(rest)), prefix), rest...)
+	return append(append(make([]byte, 0, 1+max(len(rest), attemptIDBytes)), prefix), rest...)
 }
 
 // RowKey is the key of a receipt row.
@@ -122,7 +122,9 @@ func attemptKey(id string) []byte { return appendAttemptID(key('a'), id) }
 const attemptIDBytes = 16
 
 func appendAttemptID(dst []byte, id string) []byte {
-	dst, _ = hex.AppendDecode(dst, []byte(strings.TrimPrefix(id, "att_"))) // valid, since the record parsed
+	var digits [2 * attemptIDBytes]byte
+	n := copy(digits[:], strings.TrimPrefix(id, "att_"))
+	dst, _ = hex.AppendDecode(dst, digits[:n]) // valid, since the record parsed
 	return dst
 }
 

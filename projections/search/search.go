@@ -128,8 +128,10 @@ func parseBits(v []byte) (b Bits, err error) {
 	return b, nil
 }
 
-func postingPrefix(f Field, value string) []byte {
-	return kv.AppendString([]byte{'x', byte(f)}, value)
+func postingPrefix(f Field, value string) []byte { return appendPrefix(nil, f, value) }
+
+func appendPrefix(dst []byte, f Field, value string) []byte {
+	return kv.AppendString(append(dst, 'x', byte(f)), value)
 }
 
 var zonePrefix = []byte{'z'}
@@ -164,6 +166,7 @@ type Projection struct {
 	bytes    int
 	chunk    uint64 // the newest that was written to
 	last     *zone  // of that chunk, as it is in the database
+	key      []byte // of the posting that is looked up
 }
 
 // New makes an empty projection.
@@ -200,7 +203,8 @@ func (p *Projection) Apply(b *kv.Batch, f *receipts.Fact) error {
 
 func (p *Projection) change(b *kv.Batch, f Field, value string, index uint64, set bool) error {
 	chunk := index >> ChunkBits
-	key := kv.AppendUint64(postingPrefix(f, value), chunk)
+	p.key = kv.AppendUint64(appendPrefix(p.key[:0], f, value), chunk)
+	key := p.key
 	e := p.postings[string(key)]
 	if e == nil {
 		e = &posting{chunk: chunk}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,7 +19,7 @@ type healModel struct {
 	dir, aside string
 	all        leaves // what the stream should hold, in order
 	logged     int    // of them, those that the log has: they come back whatever happens
-	copies     int
+	copies     []leaves // what old copies hold
 	born       int // leaves made so far, so that no two are equal
 }
 
@@ -163,17 +164,29 @@ func (m *healModel) damage(t *testing.T, rt *rapid.T) {
 	case "all":
 		err = os.RemoveAll(m.dir)
 	case "copied":
-		m.copies++
-		err = os.CopyFS(m.copy(m.copies-1), os.DirFS(m.dir))
+		m.copies = append(m.copies, slices.Clone(m.all))
+		err = os.CopyFS(m.copy(len(m.copies)-1), os.DirFS(m.dir))
 	case "restored":
-		if m.copies > 0 {
-			old := m.copy(rapid.IntRange(0, m.copies-1).Draw(rt, "copy"))
-			err = errors.Join(os.RemoveAll(m.dir), os.CopyFS(m.dir, os.DirFS(old)))
+		if len(m.copies) > 0 {
+			err = m.restore(rapid.IntRange(0, len(m.copies)-1).Draw(rt, "copy"))
 		}
 	}
 	if err != nil {
 		rt.Fatal(err)
 	}
+}
+
+// restore puts an old copy back, unless it has unlogged messages that were lost
+// since, in places where the log has others: that is a disagreement, and refused.
+func (m *healModel) restore(n int) error {
+	old := m.copies[n]
+	for i := range min(len(old), m.logged) {
+		if !bytes.Equal(old[i], m.all[i]) {
+			return nil
+		}
+	}
+	m.all = append(slices.Clone(m.all[:m.logged]), old[min(len(old), m.logged):]...)
+	return errors.Join(os.RemoveAll(m.dir), os.CopyFS(m.dir, os.DirFS(m.copy(n))))
 }
 
 func (m *healModel) copy(n int) string { return fmt.Sprintf("%s.%d", m.dir, n) }

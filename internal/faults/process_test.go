@@ -25,6 +25,7 @@ var binary, witnessBinary string
 func TestMain(m *testing.M) {
 	natskit.Child()
 	clockChild()
+	nodeChild()
 	dir, err := os.MkdirTemp("", "counterfoil-faults-")
 	if err != nil {
 		panic(err)

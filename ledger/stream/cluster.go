@@ -25,6 +25,9 @@ type ClusterConfig struct {
 	// Listen, host:port, is where the other nodes connect to. Routes between
 	// nodes are not encrypted: the network between them must be private.
 	Listen string
+	// Advertise, host:port, is what nodes tell one another of this one instead of
+	// Listen, where that is not what the others can reach. Optional.
+	Advertise string
 	// Routes are the host:port of the other nodes. All nodes must name each
 	// other: how many votes the cluster needs at its first start is counted here.
 	Routes []string
@@ -58,6 +61,11 @@ func (c *ClusterConfig) validate() error {
 	}
 	if _, _, err := hostPort(c.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("listen address of the cluster: %w", err))
+	}
+	if c.Advertise != "" {
+		if _, port, err := hostPort(c.Advertise); err != nil || port == 0 {
+			errs = append(errs, fmt.Errorf("advertised address %q is not host:port", c.Advertise))
+		}
 	}
 	if len(c.Routes) == 0 {
 		errs = append(errs, errors.New("a cluster needs the routes to its other nodes"))
@@ -102,7 +110,7 @@ func (c *ClusterConfig) join(o *server.Options) error {
 	o.Host, o.Port, o.DontListen = "127.0.0.1", server.RANDOM_PORT, false
 	o.Cluster = server.ClusterOpts{
 		Name: c.Name, Host: host, Port: port, Username: routeUser, Password: c.Secret,
-		AuthTimeout: 5, NoAdvertise: true, PingInterval: 2 * time.Second, MaxPingsOut: 2,
+		Advertise: c.Advertise, AuthTimeout: 5, NoAdvertise: true, PingInterval: 2 * time.Second, MaxPingsOut: 2,
 	}
 	// The server waits at its first start for as many nodes as it has routes, so
 	// one of them leads to itself.

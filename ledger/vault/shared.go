@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -102,7 +103,7 @@ func (s *shared) await(ctx context.Context, seq uint64) error {
 
 // newest waits until the store has everything that the log had when it was called.
 func (v *Vault) newest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readWait)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.opt.patience, readWait))
 	defer cancel()
 	last, err := v.shared.log.Last(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func (v *Vault) commitGroup(group []*op, size int) []error {
 		}
 		return errs
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, publishWait)
+	ctx, cancel := context.WithTimeout(s.ctx, cmp.Or(v.opt.patience, publishWait))
 	defer cancel()
 	for fresh := false; ; {
 		clear(errs)

@@ -42,7 +42,7 @@ func newCluster(t testing.TB) []*clusterNode {
 			}
 		}
 		nodes = append(nodes, &clusterNode{
-			cfg: stream.Config{Dir: filepath.Join(dir, c.Node, "stream"), Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00", Cluster: c},
+			cfg: stream.Config{Dir: filepath.Join(dir, c.Node, "stream"), Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00", Cluster: c, AckTimeout: 5 * time.Minute},
 			dir: filepath.Join(dir, c.Node, "vault"),
 		})
 	}
@@ -75,7 +75,7 @@ func (n *clusterNode) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.v, err = Open(n.dir, testSeal, Options{MinFree: 1, Replica: r})
+	n.v, err = Open(n.dir, testSeal, logged(r))
 	return err
 }
 

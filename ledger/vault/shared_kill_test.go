@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"counterfoil/internal/testkit/natskit"
 	"counterfoil/ledger/commit"
@@ -32,7 +33,7 @@ const killLogEnv = "COUNTERFOIL_TEST_VAULT_LOG"
 // external opens the stream of a server in a process of its own.
 func external(t testing.TB, url string) *stream.Rows {
 	t.Helper()
-	s, err := stream.Open(t.Context(), stream.Config{URL: url, Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00"})
+	s, err := stream.Open(t.Context(), stream.Config{URL: url, Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00", AckTimeout: 5 * time.Minute})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close(context.WithoutCancel(t.Context()))) })
 	r, err := s.Rows(t.Context(), "VAULT")

@@ -83,7 +83,7 @@ func (m *logModel) must(err error) {
 func (m *logModel) join(dir string) *Vault {
 	r, err := m.l.s.Rows(m.outer.Context(), m.name)
 	m.must(err)
-	v, err := Open(dir, testSeal, Options{MinFree: 1, Replica: r})
+	v, err := Open(dir, testSeal, logged(r))
 	m.must(err)
 	return v
 }

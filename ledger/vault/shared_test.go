@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"counterfoil/ledger/commit"
 	"counterfoil/ledger/stream"
@@ -36,7 +37,7 @@ func newLog(t testing.TB) *testLog {
 func (l *testLog) start(t testing.TB) {
 	t.Helper()
 	var err error
-	l.s, err = stream.Open(t.Context(), stream.Config{Dir: l.dir, Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00"})
+	l.s, err = stream.Open(t.Context(), stream.Config{Dir: l.dir, Tenant: "default", Origin: "example.com/test", Fingerprint: "sha256:00", AckTimeout: 5 * time.Minute})
 	must(t, err)
 }
 
@@ -49,9 +50,14 @@ func (l *testLog) rows(t testing.TB) *stream.Rows {
 
 var _ Replica = (*stream.Rows)(nil)
 
+// logged is patient: a busy machine is no reason to fail.
+func logged(r Replica) Options {
+	return Options{MinFree: 1, Replica: r, patience: 5 * time.Minute}
+}
+
 func tryJoin(t testing.TB, dir string, r Replica) (*Vault, error) {
 	t.Helper()
-	return Open(dir, testSeal, Options{MinFree: 1, Replica: r})
+	return Open(dir, testSeal, logged(r))
 }
 
 func join(t testing.TB, dir string, r Replica) *Vault {

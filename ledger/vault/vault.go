@@ -77,6 +77,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"counterfoil/internal/durable"
 
@@ -128,6 +129,9 @@ type Options struct {
 	// Replica is the log that this vault shares with those of other nodes, sealed
 	// with the same key; nil: it is alone.
 	Replica Replica
+	// patience is how long calls wait for the log, in tests; 0: publishWait and
+	// readWait.
+	patience time.Duration
 	// Log receives warnings and errors of Badger's background work, which has
 	// nobody to return them to. They name files, never contents. nil: none.
 	Log *slog.Logger

@@ -182,10 +182,10 @@ func TestCLU02_CLU03_CLU08_NodesWithRealLogs(t *testing.T) {
 	k, all := newKeys(t), newLeaves(0)
 	var total atomic.Uint64
 	var epochs sync.Map
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	rounds := 4
-	if os.Getenv("COUNTERFOIL_LONG") != "" {
+	if long {
 		rounds = 60
 	}
 	var wg sync.WaitGroup

@@ -16,6 +16,13 @@ import (
 	"counterfoil/ledger/stream"
 )
 
+// long runs take as many rounds as one has patience for; patience is when a test
+// that waits for something gives up.
+var (
+	long     = os.Getenv("COUNTERFOIL_LONG") != ""
+	patience = map[bool]time.Duration{false: 2 * time.Minute, true: 9 * time.Minute}[long]
+)
+
 // real is a register of a JetStream server.
 type real struct{ *stream.Register }
 
@@ -151,7 +158,7 @@ func TestCLU02_CLU03_CLU05_LivesOnARealRegister(t *testing.T) {
 	s := openStream(t, stream.Config{Dir: filepath.Join(t.TempDir(), "stream")})
 	k, all := newKeys(t), newLeaves(0)
 	h := &history{signed: map[uint64]Guard{}, epochs: map[uint64]string{}}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { h.follow(t, ctx, register(t, s)) })
@@ -159,7 +166,7 @@ func TestCLU02_CLU03_CLU05_LivesOnARealRegister(t *testing.T) {
 	total := uint64(0)
 	grow := func() uint64 { mu.Lock(); defer mu.Unlock(); total++; return total }
 	rounds := 12
-	if os.Getenv("COUNTERFOIL_LONG") != "" {
+	if long {
 		rounds = 200
 	}
 	for i := range 3 {

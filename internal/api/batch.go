@@ -41,6 +41,20 @@ type batchAnswer struct {
 	Error   *Error   `json:"error,omitempty"`
 }
 
+// append adds the JSON of an answer to dst.
+func (a *batchAnswer) append(dst []byte) ([]byte, error) {
+	if a.Receipt == nil {
+		b, err := json.Marshal(a, json.Deterministic(true))
+		return append(dst, b...), err
+	}
+	o := object{b: append(dst, '{'), first: true}
+	o.number("line", uint64(a.Line))
+	o.number("status", uint64(a.Status))
+	o.name("receipt")
+	o.b = a.Receipt.Append(o.b)
+	return append(o.b, '}'), nil
+}
+
 // work is one parsed line on its way.
 type work struct {
 	begin  *intake.Begin
@@ -96,12 +110,12 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 64<<10)
+	var line []byte
 	for i, it := range items {
-		b, err := json.Marshal(s.batchAnswer(r, i+1, it, stage, waitErr), json.Deterministic(true))
-		if err != nil {
+		if line, err = s.batchAnswer(r, i+1, it, stage, waitErr).append(line[:0]); err != nil {
 			return err
 		}
-		if _, err := out.Write(append(b, '\n')); err != nil {
+		if _, err := out.Write(append(line, '\n')); err != nil {
 			return nil //nolint:nilerr // the client is gone; what was recorded stays recorded
 		}
 	}

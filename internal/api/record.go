@@ -89,9 +89,16 @@ func answer(w http.ResponseWriter, rc *Receipt, created bool, err error) error {
 	if created {
 		status = http.StatusCreated
 	}
-	writeJSON(w, status, rc)
+	w.Header()["Content-Type"] = contentJSON
+	w.WriteHeader(status)
+	buf := answers.Get().(*[]byte)
+	*buf = append(rc.Append((*buf)[:0]), '\n')
+	_, _ = w.Write(*buf) // the client is gone if this fails
+	answers.Put(buf)
 	return nil
 }
+
+var contentJSON = []string{"application/json"}
 
 func (s *Server) receiptOf(ctx context.Context, res *intake.Result, stage string) (*Receipt, error) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.WaitLimit)

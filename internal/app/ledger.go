@@ -204,7 +204,7 @@ func (l *Ledger) openStream(ctx context.Context) error {
 	switch c := l.cfg.Cluster; {
 	case l.cfg.NATS != "":
 		var err error
-		if cfg.URL, err = natsURLs(l.cfg.NATS, l.cfg.NATSPasswordFile); err != nil {
+		if cfg.URL, err = stream.WithPassword(l.cfg.NATS, l.cfg.NATSPasswordFile); err != nil {
 			return err
 		}
 		cfg.CredsFile = l.cfg.NATSCreds

@@ -32,7 +32,7 @@ func (l *Ledger) Status(ctx context.Context) api.Status {
 	add("stream", l.stream.Healthy(ctx), fmt.Sprintf("last sequence %d", st.StreamLast), "see the ledger's log; events that were accepted are kept")
 	add("log", l.logTrouble(st), fmt.Sprintf("%d leaves", st.LogSize), "see the ledger's log; nothing is skipped, the log goes on where it is")
 	add("tiles", l.tiles.Trouble(ctx), "no read met a damaged file", api.DamageHint)
-	add("publisher", l.pub.Trouble(), fmt.Sprintf("checkpoint of size %d", st.PublishedSize), "see docs/runbooks/unpublished.md")
+	add("publisher", l.pub.Trouble(), fmt.Sprintf("checkpoint of size %d, signed or found %s ago", st.PublishedSize, l.cfg.Now().Sub(l.pub.At()).Round(time.Second)), "see docs/runbooks/unpublished.md")
 	l.clusterCheck(&st)
 	l.witnessChecks(&st)
 	add("index", l.fatalOf("index"), "follows the stream", "restart the ledger; if it persists, delete the index directory: it is rebuilt")

@@ -429,7 +429,7 @@ func TestServePrintsOneLine(t *testing.T) {
 	e.run("serve", "--data", "d", "--listen", "127.0.0.1:0", "--durability", "balanced", "--nats", "nats://x").
 		want(t, 0, `{"listening":"http://127.0.0.1:1","data":"/d","origin":"o/<>"}`+"\n", "")
 	a.served.Logger = nil
-	want := ServeConfig{Data: "d", Listen: "127.0.0.1:0", Durability: "balanced", NATS: "nats://x", SignerLimit: 5 * time.Second}
+	want := ServeConfig{Data: "d", Listen: "127.0.0.1:0", Durability: "balanced", NATS: "nats://x", SignerLimit: 5 * time.Second, TraceRatio: 1}
 	if diff := cmp.Diff(want, a.served); diff != "" {
 		t.Error(diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -150,10 +151,24 @@ disk   ok      plenty
 	r.want(t, 0, want, "")
 	doc = full
 	r = e.run("doctor")
-	if r.code != 1 || !strings.Contains(r.out, "disk   FAILS   12 bytes free") || r.errOut != "hint: disk: make space\n" {
+	if r.code != 1 || !strings.Contains(r.out, "disk   FAILS   12 bytes free") || r.errOut != "hint: disk: make space\n" ||
+		!strings.Contains(r.out, "\ndisk\n  means  New events are refused") || !strings.Contains(r.out, "\n  see    docs/runbooks/disk-full.md#") {
 		t.Errorf("got %+v", r)
 	}
-	e.run("doctor", "--json").want(t, 1, full+"\n", "")
+	r = e.run("doctor", "--json")
+	var rep doctorReport
+	if err := json.Unmarshal([]byte(r.out), &rep); err != nil || r.code != 1 || rep.SchemaVersion != "counterfoil.doctor.v1" || rep.OK || !rep.Running ||
+		string(rep.Status) != full || len(rep.Checks) != 1 || rep.Checks[0].Result != "fails" || rep.Checks[0].Runbook == "" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for _, args := range [][]string{{"doctor", "--nats", "nats://h"}, {"doctor", "--listen", "127.0.0.1:0"}} {
+		if r := e.run(args...); r.code != 2 || !strings.Contains(r.errOut, "hint: --data DIR") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := e.run("doctor", "--data", filepath.Join(t.TempDir(), "none")); r.code != 1 || !strings.Contains(r.out, "directory  FAILS") || !strings.Contains(r.out, "state  stopped") {
+		t.Errorf("got %+v", r)
+	}
 	doc = strings.Replace(full, `"name":"disk"`, `"name":"tiles"`, 1)
 	if r = e.run("doctor"); r.code != 1 || !strings.Contains(r.out, "it takes events, but a file of the log is damaged") {
 		t.Errorf("got %+v", r)

@@ -109,7 +109,7 @@ func fires(t testing.TB, engine *promql.Engine, r rulefmt.Rule, m memory, minute
 		}
 		now, firing := map[string]int{}, false
 		for _, s := range v {
-			key := s.Metric.DropReserved(func(n string) bool { return n == labels.MetricName }).String()
+			key := s.Metric.DropReserved(func(n string) bool { return n == model.MetricNameLabel }).String()
 			first, ok := since[key]
 			if !ok {
 				first = at

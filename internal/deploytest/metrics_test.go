@@ -85,7 +85,7 @@ func (s shown) check(t testing.TB, where, expr string) (metrics int) {
 			}
 			known["le"] = known["le"] || strings.HasSuffix(n.Name, "_bucket")
 			for _, m := range n.LabelMatchers {
-				if m.Name == labels.MetricName || m.Name == "instance" || m.Name == "job" {
+				if m.Name == model.MetricNameLabel || m.Name == "instance" || m.Name == "job" {
 					continue
 				}
 				if have[m.Name] == nil {

@@ -10,7 +10,7 @@ import (
 	"counterfoil/internal/telemetry/trace"
 )
 
-var failed = errors.New("failed")
+var errWork = errors.New("failed")
 
 // work is what one event and its batches do with a tracer.
 func work(ctx context.Context, t *trace.Tracer) {
@@ -18,7 +18,7 @@ func work(ctx context.Context, t *trace.Tracer) {
 	t.Published(ctx, 7)
 	span.Word(trace.Stage, "logged")
 	span.Number(trace.Sequence, 7)
-	span.End(failed)
+	span.End(errWork)
 	t.Batch("sequence").Leaves(0, 7, nil)
 	t.Batch("witness").Asked("w1", 0, 7, "5xx")
 }

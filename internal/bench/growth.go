@@ -32,7 +32,7 @@ const (
 func growth(ctx context.Context, r *rig.Rig) (*report.Section, error) {
 	s := &report.Section{Title: report.TitleGrowth, Text: fmt.Sprintf("For each size a log of its own, filled by batches, its views rebuilt from the log alone, and started again. "+
 		"Bundles and proofs are of attempts all over the log, receipts those of the newest events of one of %d agents, %d reads of each. Rates begin at the size: single events from %d clients and batches of %s from %d, "+
-		"each answered at stage `logged`, views caught up. "+
+		"each answered at stage `logged`, views caught up, and a plain file with group commit and as many writers, which tells whether the machine changed its speed between two sizes. "+
 		"The last column is the largest log by the smallest: a rate below 0.80, or a time, memory or size above 1.25, is worse by more than a fifth.",
 		rig.Agents, growthReads, growthClients, report.Count(rig.BatchEvents), batchClients)}
 	g := s.Grid("leaves")
@@ -223,6 +223,11 @@ func growthRates(ctx context.Context, r *rig.Rig, l *rig.Ledger, g *report.Grid,
 			return err
 		}
 		g.Add("batches, events/s", col, load.Rate())
+		// The sizes are measured an hour apart: this tells how the disk did.
+		if load, err = r.Measure(ctx, rig.PlainFile, growthClients); err != nil {
+			return err
+		}
+		g.Add("plain file with group commit, events/s", col, load.Rate())
 	}
 	return nil
 }

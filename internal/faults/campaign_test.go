@@ -122,6 +122,11 @@ func (c *campaign) era(t *testing.T) {
 		e.volume = plainVolume(t)
 	}
 	has := e.volume.has
+	if err := canDebug(); err != nil {
+		c.cannot(debugger, err.Error())
+	} else {
+		has |= debugger
+	}
 	if at.nats {
 		e.nats = natskit.Start(t, t.TempDir())
 		e.args = []string{"--nats", e.nats.URL}

@@ -13,7 +13,7 @@ import (
 var diskTrouble = []string{"503 disk_full", "503 log_unavailable", "503 vault_unavailable", "503 stream_unavailable", "503 timeout", "503 stopping", nobodyListens, noAnswer}
 
 func diskKinds() []kind {
-	return []kind{fullKind, writeErrorsKind, goneKind, powerKind, stallsKind, busyKind}
+	return []kind{fullKind, writeErrorsKind, goneKind, powerKind, stallsKind, busyKind, callsKind}
 }
 
 // fullKind lets another program take the last byte.

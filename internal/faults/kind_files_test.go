@@ -35,7 +35,7 @@ var streamKind = kind{
 		blks := blocks(r.t, r.era.dir)
 		blk := blks[r.rng.IntN(len(blks))]
 		var err error
-		switch r.rng.IntN(4) {
+		switch r.rng.IntN(5) {
 		case 0:
 			r.say("all deleted")
 			err = os.RemoveAll(filepath.Join(r.era.dir, "stream"))
@@ -45,6 +45,13 @@ var streamKind = kind{
 		case 2:
 			r.say("a block overwritten")
 			err = os.WriteFile(blk, make([]byte, 5000), 0o600)
+		case 3:
+			r.say("a byte changed")
+			var b []byte
+			if b, err = os.ReadFile(blk); err == nil && len(b) > 0 {
+				b[r.rng.IntN(2)*r.rng.IntN(len(b))] ^= 1 << r.rng.IntN(8) // the first byte or any
+				err = os.WriteFile(blk, b, 0o600)
+			}
 		default:
 			r.say("a block cut")
 			var fi os.FileInfo

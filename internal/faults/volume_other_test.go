@@ -8,3 +8,5 @@ import (
 )
 
 func ext4Volume(testing.TB, bool) (*volume, error) { return nil, errors.New("only on Linux") }
+
+func canDebug() error { return errors.New("only on Linux") }

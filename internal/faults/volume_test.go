@@ -10,6 +10,7 @@ const (
 	thinDisk                       // one whose blocks can run out below it
 	externalNATS                   // the stream in a process of its own
 	embeddedNATS                   // the stream in the ledger's directory
+	debugger                       // strace, to make system calls fail
 )
 
 // volume is where the ledger of an era lives.

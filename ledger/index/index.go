@@ -103,6 +103,8 @@ type Index struct {
 	shards   [event.Shards]uint64 // last sequence of each shard's subjects
 	changed  chan struct{}        // closed and replaced at every step
 	clean    *cache               // rows read from Badger
+	free     absent[event.Scope]  // scopes that nobody holds
+	fresh    absent[string]       // ids of attempts that have not begun
 	err      error                // why Run ended
 	flushMu  sync.Mutex           // one flush at a time
 }
@@ -165,7 +167,8 @@ func openOnce(cfg Config) (_ *Index, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open index in %s: %w", cfg.Dir, err)
 	}
-	x := &Index{cfg: cfg, db: db, dirty: newLayer(), flushing: newLayer(), changed: make(chan struct{}), clean: newCache(32 << 10)}
+	x := &Index{cfg: cfg, db: db, dirty: newLayer(), flushing: newLayer(), changed: make(chan struct{}), clean: newCache(32 << 10),
+		free: newAbsent[event.Scope](), fresh: newAbsent[string]()}
 	if err := x.load(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -230,7 +233,7 @@ func (x *Index) Reset() error {
 	}
 	x.dirty, x.flushing, x.cursor, x.written = newLayer(), newLayer(), 0, 0
 	x.lastBody, x.lastLeaf, x.shards = nil, event.Digest{}, [event.Shards]uint64{}
-	x.clean = newCache(32 << 10)
+	x.clean, x.free, x.fresh = newCache(32<<10), newAbsent[event.Scope](), newAbsent[string]()
 	return nil
 }
 
@@ -313,9 +316,11 @@ func (x *Index) apply(m Message) (full bool, err error) {
 	defer x.mu.Unlock()
 	if row != nil {
 		x.dirty.rows[id] = row
+		x.fresh.drop(id)
 		x.dirty.bytes += 64 + 110*len(row.Seqs)
 		if scope != nil {
 			x.dirty.scopes[*scope] = id
+			x.free.drop(*scope)
 			x.dirty.bytes += 80
 		}
 	}

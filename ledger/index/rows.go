@@ -18,15 +18,31 @@ func (x *Index) Scope(s event.Scope) (string, error) {
 	if !ok {
 		id, ok = x.flushing.scopes[s]
 	}
+	free, cursor := !ok && x.free.has(s), x.cursor
 	x.mu.Unlock()
-	if ok {
+	if ok || free {
 		return id, nil
 	}
 	v, err := x.get(append(append(make([]byte, 0, len(prefixScope)+len(s)), prefixScope...), s[:]...))
 	if err != nil {
 		return "", fmt.Errorf("look up a scope: %w", err)
 	}
+	if v == nil {
+		x.mu.Lock()
+		if x.cursor == cursor { // else somebody may have taken it meanwhile
+			x.free.put(s)
+		}
+		x.mu.Unlock()
+	}
 	return string(v), nil
+}
+
+// Fresh tells that id was drawn at random just now, and not shown to anybody:
+// no attempt has it. So it need not be looked for when its begin arrives.
+func (x *Index) Fresh(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fresh.put(id)
 }
 
 // Attempt returns the row of an attempt, nil if there is none. The row must not
@@ -40,8 +56,9 @@ func (x *Index) Attempt(id string) (*Row, error) {
 	if row == nil {
 		row = x.clean.get(id)
 	}
+	fresh := row == nil && x.fresh.has(id)
 	x.mu.Unlock()
-	if row != nil {
+	if row != nil || fresh {
 		return row, nil
 	}
 	v, err := x.get(append(append(make([]byte, 0, len(prefixAtt)+len(id)), prefixAtt...), id...))

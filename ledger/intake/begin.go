@@ -84,6 +84,7 @@ func (in *Intake) draftBegin(b *Begin, scope event.Scope) (*event.Event, attempt
 		TraceID: b.TraceID, Action: b.Action, Status: event.StatusRequested, Statement: b.statement,
 		ClaimBoundary: event.ClaimBoundaryFor(event.Attempt, b.Subject.Kind),
 	}
+	in.cfg.Index.Fresh(e.AttemptID)
 	setMember(&e.Tags, commit.TagRequest, commit.FormatTag(commit.RequestTag(keys.tag, b.canonical)))
 	if len(b.ExpectedEffect) > 0 {
 		setMember(&e.Tags, lifecycle.TagExpectedEffect, commit.FormatTag(commit.EffectTag(keys.tag, b.ExpectedEffect)))

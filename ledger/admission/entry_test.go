@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	vectors "counterfoil/internal/testkit/seeds"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/event"
 )
@@ -212,6 +213,7 @@ func TestADM10_SubjectNames(t *testing.T) {
 }
 
 func FuzzADM05_ParseEntry(f *testing.F) {
+	vectors.Add(f, "admission.json")
 	for _, raw := range seeds(f) {
 		f.Add([]byte(raw))
 	}
@@ -240,6 +242,7 @@ func FuzzADM05_ParseEntry(f *testing.F) {
 }
 
 func FuzzADM04_Records(f *testing.F) {
+	vectors.Add(f, "admission.json", "admission")
 	p := shipped(f, "privileged")
 	s, r, _ := records(f, admission.Decide(input(f), p), p)
 	for _, record := range []admission.Record{s.Snapshot, s.Binding, s.Evidence, s.Decision, r} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"pgregory.net/rapid"
 )
 
@@ -142,6 +143,7 @@ func jsonValue(depth int) *rapid.Generator[any] {
 }
 
 func FuzzCanonical(f *testing.F) {
+	seeds.Add(f, "canonical_json.json")
 	for _, s := range []string{`{"a":1}`, `["\ud83d\ude00"]`, `{"b":[1,2,{"c":null}],"a":-5}`, `1e5`, `"\u0000"`} {
 		f.Add([]byte(s))
 	}

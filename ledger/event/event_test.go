@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -256,6 +257,7 @@ func TestATT05_EmptyStatementIsAbsent(t *testing.T) {
 }
 
 func FuzzParseRecord(f *testing.F) {
+	seeds.Add(f, "leaf.json", "event.json")
 	f.Add(AppendLeaf(nil, sample().Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))
 	f.Add(AppendLeaf(nil, outcome(sample()).Append(nil), AppendSignatures(nil, []Signature{{KeyID: "x:y", Sig: []byte{1}}})))
 	f.Fuzz(func(t *testing.T, leaf []byte) {

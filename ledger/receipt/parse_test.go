@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"counterfoil/internal/testkit/seeds"
 	"counterfoil/ledger/event"
 )
 
@@ -170,6 +171,7 @@ func TestBND03_ReportOfAnythingIsJSON(t *testing.T) {
 }
 
 func FuzzParseBundle(f *testing.F) {
+	seeds.Add(f, "bundle")
 	w := story(f)
 	file := w.trusts("event")
 	f.Add(w.bundle(3))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -225,6 +226,7 @@ func TestTRS27_ResultsAreBoundedBeforeTheyAreParsed(t *testing.T) {
 }
 
 func FuzzTRS02_OneSpelling(f *testing.F) {
+	seeds.Add(f, "tool_result.json")
 	for _, l := range literals {
 		f.Add([]byte(l))
 	}

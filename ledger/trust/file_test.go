@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"counterfoil/ledger/canon"
 )
 
@@ -130,6 +131,7 @@ func TestATT12_TrustFileIsStrict(t *testing.T) {
 }
 
 func FuzzTrustFile(f *testing.F) {
+	seeds.Add(f, "trust.json")
 	f.Add(sampleFile(f).Append(nil))
 	f.Add([]byte(`{"schemaVersion":"counterfoil.trust.v1"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"golang.org/x/mod/sumdb/note"
 	"pgregory.net/rapid"
 )
@@ -270,6 +271,7 @@ func TestBND02_StricterThanTheReference(t *testing.T) {
 }
 
 func FuzzParseNote(f *testing.F) {
+	seeds.Add(f, "tlog/signed_note.json", "tlog/checkpoint.json")
 	f.Add([]byte(tree + "\n— " + origin + " AQIDBAU=\n"))
 	f.Add([]byte("\n\n— a AQIDBAU=\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"counterfoil/internal/testkit/seeds"
 	"counterfoil/ledger/trust"
 )
 
@@ -138,6 +139,7 @@ func TestLOG08_EvidenceHasOneSpelling(t *testing.T) {
 }
 
 func FuzzParseEvidence(f *testing.F) {
+	seeds.Add(f, "tlog/equivocation.json")
 	f.Add([]byte(`{"kind":"same_size","observedAt":"2026-11-30T09:00:00.005Z","offered":"a","origin":"o","schemaVersion":"counterfoil.equivocation.v1","witness":"witness.example+51e0db20+AT"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := ParseEvidence(b)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"counterfoil/internal/testkit/seeds"
 	"counterfoil/ledger/trust"
 )
 
@@ -106,6 +107,7 @@ func TestLOG10_RequestWithManyLargeSignaturesFits(t *testing.T) {
 }
 
 func FuzzParseRequest(f *testing.F) {
+	seeds.Add(f, "tlog/add_checkpoint.json")
 	log := newSigner(f, origin, "log")
 	x := newTree(9, plainLeaf)
 	f.Add(request(f, 4, x.proof(f, 4, 9), x.checkpoint(9), log).Append(nil))

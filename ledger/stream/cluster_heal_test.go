@@ -99,17 +99,27 @@ func TestCluster_HoleInEveryCopyIsRebuilt(t *testing.T) {
 		must(t, os.Remove(blocks(t, c.cfgs[i].Dir)[1]))
 	}
 	c.s = openAll(t, c.cfgs)
-	var wg sync.WaitGroup
+	var wg, asked sync.WaitGroup
+	asked.Add(2)
 	for i, s := range c.s {
 		wg.Go(func() {
 			cfg := healConfig(all[:400], t.TempDir())
-			cfg.MayRepair = func(context.Context) (bool, error) { return i == 2, nil }
+			first := sync.OnceFunc(asked.Done)
+			cfg.MayRepair = func(context.Context) (bool, error) {
+				if i == 2 {
+					asked.Wait() // the others have seen the hole
+					return true, nil
+				}
+				first()
+				return false, nil
+			}
 			r, err := s.Heal(t.Context(), cfg)
 			if err != nil {
 				t.Errorf("node %d: %v", i, err)
 				return
 			}
-			if i == 2 && (r.Action != Rebuilt || r.Reappended != 20 || r.Announce()) || i != 2 && r.Action != Nothing {
+			// The others must derive anew what they derived from the old stream.
+			if r.Action != Rebuilt || r.Announce() || i == 2 && r.Reappended != 20 || i != 2 && r.Reappended+r.Republished != 0 {
 				t.Errorf("node %d: %+v", i, r)
 			}
 		})

@@ -174,8 +174,9 @@ func (s *Stream) checkReplica(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Deleted messages that all servers know of are not this server's damage.
-	if st.holes() >= own.holes() {
+	// A hole that the stream has too is not this server's damage, and a leader that
+	// has less by itself can fill none.
+	if st.holes() >= own.holes() || st.Last < own.Last {
 		return nil
 	}
 	cause := fmt.Errorf("%w: %d messages are missing in this server's copy, %d in the stream", errStore, own.holes(), st.holes())

@@ -67,13 +67,14 @@ func (f *Future) persist(ctx context.Context) (uint64, error) {
 			return 0, f.verdict(maybe, err)
 		}
 		pause = min(2*pause, retryMax)
-		if gerr := f.p.s.gate.check(); gerr != nil {
+		if gerr := f.p.s.gate.check(); f.gated && gerr != nil {
 			return 0, f.verdict(maybe, gerr)
 		}
 		again, err := f.p.send(f.msg, f.expect, f.until)
 		if err != nil {
 			again = f.p.failed(f.msg, f.expect, f.until, err)
 		}
+		again.gated = f.gated
 		f = again
 	}
 }

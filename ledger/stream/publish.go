@@ -57,9 +57,13 @@ func (s *Stream) PublishAsync(m Msg, filter string, expectLast uint64) (*Future,
 	e, until := expectation{filter: filter, last: expectLast}, time.Now().Add(s.cfg.AckTimeout)
 	f, err := s.pub.send(m, e, until)
 	if err != nil && s.cfg.clustered() && s.ctx.Err() == nil {
-		return s.pub.failed(m, e, until, err), nil // Wait sends it again
+		f, err = s.pub.failed(m, e, until, err), nil // Wait sends it again
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	f.gated = true
+	return f, nil
 }
 
 // expectation of a publish: the last sequence under a filter, or of the whole
@@ -87,6 +91,7 @@ type Future struct {
 	msg    Msg
 	expect expectation
 	seen   uint64 // Stream.LastSeen when it was sent
+	gated  bool   // the gate ends it; what Heal publishes passes
 	token  uint64
 	until  time.Time // when it counts as unanswered
 

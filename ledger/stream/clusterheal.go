@@ -179,6 +179,13 @@ func (s *Stream) checkReplica(ctx context.Context) error {
 	if st.holes() >= own.holes() || st.Last < own.Last {
 		return nil
 	}
+	// A stream that was just made anew may not be known here yet.
+	if !s.pause(ctx, requestAgainAfter) {
+		return unavailable("look at this server's copy of the stream", errors.Join(ctx.Err(), s.ctx.Err()))
+	}
+	if now, found, err := streamState(srv, s.cfg.Name); err != nil || !found || now.holes() < own.holes() {
+		return err
+	}
 	cause := fmt.Errorf("%w: %d messages are missing in this server's copy, %d in the stream", errStore, own.holes(), st.holes())
 	s.emb.take()
 	shutdown(srv)

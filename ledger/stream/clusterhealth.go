@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -86,19 +87,66 @@ func (i *clusterInfo) followed() bool {
 	return 2*with > len(c.Replicas)+1
 }
 
-// truth is what the stream holds, from a leader that most servers follow.
+// truth is what the stream holds, from a leader that most servers follow. For a
+// moment after a cut is mended there may be two that claim to be it: the one with
+// more is the newer, since what a leader shows was stored by most servers.
 func (s *Stream) truth(ctx context.Context) (State, error) {
 	for {
-		var info clusterInfo
-		err := s.info(ctx, &info)
-		if err == nil && info.followed() {
-			return info.State, nil
+		infos, err := s.infos(ctx)
+		var best *State
+		for _, i := range infos {
+			if i.followed() && (best == nil || i.State.Last > best.Last) {
+				best = &i.State
+			}
+		}
+		if best != nil {
+			return *best, nil
 		}
 		if err == nil {
 			err = unavailable("state of the stream", errCutOff)
 		}
 		if !errors.Is(err, ErrUnavailable) || !s.pause(ctx, retryMax) {
 			return State{}, err
+		}
+	}
+}
+
+// infos asks for the stream and takes every answer that comes soon after the
+// first.
+func (s *Stream) infos(ctx context.Context) ([]*clusterInfo, error) {
+	if s.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	sub, err := s.nc.SubscribeSync(s.nc.NewInbox())
+	if err != nil {
+		return nil, unavailable("subscribe", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := s.nc.PublishRequest("$JS.API.STREAM.INFO."+s.cfg.Name, sub.Subject, nil); err != nil {
+		return nil, unavailable("ask for the stream", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestAgainAfter)
+	defer cancel()
+	var out []*clusterInfo
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil && len(out) > 0 {
+			return out, nil
+		}
+		if err != nil {
+			return nil, unavailable("ask for the stream", err)
+		}
+		var answer struct {
+			clusterInfo
+			Error *apiError `json:"error"`
+		}
+		if err := json.Unmarshal(m.Data, &answer); err != nil || answer.Error != nil {
+			continue // a leader may come after it
+		}
+		if out = append(out, &answer.clusterInfo); len(out) == 1 {
+			soon, cancel := context.WithTimeout(ctx, resendAfter/2)
+			defer cancel()
+			ctx = soon
 		}
 	}
 }

@@ -294,7 +294,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.intake = intake.New(intake.Config{
 		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
 		Signer: l.event.signer, Signed: l.check.signed,
-		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault},
+		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault, l.cfg.NATS != ""},
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
 	})
 	// Decisions need an index that has seen the whole stream.

@@ -151,8 +151,8 @@ func (c *campaign) era(t *testing.T) {
 		e.rounds++
 		ok := t.Run(fmt.Sprintf("round %d %s", e.rounds, k.name), func(t *testing.T) { e.round(t, k) })
 		c.done[k.name] = true
-		if !ok {
-			return // the ledger may be broken; the next era has a new one
+		if !ok || e.over {
+			return // the ledger is broken; the next era has a new one
 		}
 	}
 }
@@ -176,6 +176,7 @@ type era struct {
 	args   []string        // of every start
 	model  *acks
 	rounds int
+	over   bool // nothing more can happen to its ledger
 }
 
 func chosenKinds(t testing.TB, pattern string) []kind {

@@ -3,6 +3,7 @@ package faults
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,7 +53,16 @@ func (r *round) unplugged() {
 	}
 	r.p.kill(syscall.SIGKILL)
 	r.era.volume.replug(r.t)
-	r.start()
+	p, err := startErr(r.t, r.era.dir, r.era.args...)
+	if err != nil && strings.Contains(err.Error(), damagedTree) && r.fileSystemErred {
+		r.damaged = true
+		r.say(refusalOf(err))
+		return
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.p = p
 }
 
 // writeErrorsKind takes the blocks away that the file system is made of: writes to
@@ -69,6 +79,7 @@ var writeErrorsKind = kind{
 		if err := os.Remove(filepath.Join(r.era.volume.backing, "ballast")); err != nil {
 			r.t.Fatal(err)
 		}
+		r.fileSystemErred = true
 		r.unplugged()
 	},
 	refusals: diskTrouble,

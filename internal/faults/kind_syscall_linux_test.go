@@ -49,7 +49,7 @@ var callsKind = kind{
 		_ = cmd.Wait()
 	},
 	recover:  (*round).backAgain,
-	refusals: append([]string{nobodyListens}, diskTrouble...),
+	refusals: diskTrouble,
 }
 
 // canDebug says why system calls of a child cannot be made to fail here.

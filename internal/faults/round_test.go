@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,10 @@ type round struct {
 	model *acks
 	name  string // of its invocations
 	p     *process
+
+	// A file system that gave errors may lose what it had said was flushed. Then the
+	// ledger may refuse to start: the log must be restored, and the era ends.
+	fileSystemErred, damaged bool
 
 	mu       sync.Mutex
 	refused  map[string]int
@@ -70,6 +75,13 @@ func (e *era) round(t *testing.T, k kind) {
 	since := time.Now()
 	if k.recover != nil {
 		k.recover(r)
+	}
+	if r.damaged {
+		r.refused[damagedTree]++
+		e.over = true
+		e.c.report.add(k, r, found{}, r.model.count()-had, time.Since(since))
+		t.Logf("%d events acknowledged; %v", r.model.count()-had, r.notes)
+		return
 	}
 	eventually(t, "the ledger is ready again", func() bool { return r.p.over() || r.p.unready() == nil })
 	if r.p.over() {
@@ -135,6 +147,9 @@ func (r *round) load(stop <-chan struct{}) (done func()) {
 	return wg.Wait
 }
 
+// damagedTree is in the refusal to start on a log that lacks what it had flushed.
+const damagedTree = "the stored tree is damaged"
+
 // What a client sees that is no answer.
 const (
 	nobodyListens = "nobody listens" // nothing was sent
@@ -159,10 +174,7 @@ func (r *round) send(p *process, path, invocation string, body []byte) (receipt,
 	case err == nil:
 		var no refusal
 		_ = json.Unmarshal(b, &no) // an answer that is no document has no reason
-		why = fmt.Sprintf("%d %s", code, no.Error.Reason)
-		if no.Error.Reason == "" {
-			why = fmt.Sprintf("%d %.200s", code, b)
-		}
+		why = fmt.Sprintf("%d %s", code, cmp.Or(no.Error.Reason, no.Error.Code, string(b)))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,12 +203,12 @@ func (r *round) judge(k kind) found {
 	}
 	// A caller that is not sure sends the same again.
 	for _, name := range r.doubtful {
-		again, ok := p.send("/v1/attempts", beginBody(name))
-		if !ok {
-			t.Errorf("%s, sent again: status %d", name, again.Status)
+		code, b, err := p.call(http.MethodPost, "/v1/attempts", beginBody(name))
+		if err != nil || code != http.StatusCreated && code != http.StatusOK {
+			t.Errorf("%s, sent again: %d %s %v", name, code, b, err)
 			continue
 		}
-		r.model.add(again)
+		r.model.add(parseReceipt(t, b))
 	}
 	f := r.model.check(t, p)
 	r.stages()

@@ -126,7 +126,7 @@ func run(ctx context.Context, dir string, steps []Step, newest int, say func(str
 		if err != nil {
 			return done, fmt.Errorf("read the format: %w", err)
 		}
-		n, members, err := format(identity)
+		n, _, err := format(identity)
 		if err != nil {
 			return done, fmt.Errorf("%s: %w", name, err)
 		}
@@ -148,7 +148,8 @@ func run(ctx context.Context, dir string, steps []Step, newest int, say func(str
 		if identity, err = os.ReadFile(name); err != nil {
 			return done, fmt.Errorf("read the format: %w", err)
 		}
-		if _, members, err = format(identity); err != nil {
+		_, members, err := format(identity)
+		if err != nil {
 			return done, fmt.Errorf("%s: %w", name, err)
 		}
 		members[member] = jsontext.Value(fmt.Sprint(n + 1))

@@ -54,7 +54,7 @@ func (r *round) unplugged() {
 	r.p.kill(syscall.SIGKILL)
 	r.era.volume.replug(r.t)
 	p, err := startErr(r.t, r.era.dir, r.era.args...)
-	if err != nil && strings.Contains(err.Error(), damagedTree) && r.fileSystemErred {
+	if err != nil && r.fileSystemErred && damagedTile.MatchString(err.Error()) {
 		r.damaged = true
 		r.say(refusalOf(err))
 		return

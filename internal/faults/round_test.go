@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -77,7 +79,7 @@ func (e *era) round(t *testing.T, k kind) {
 		k.recover(r)
 	}
 	if r.damaged {
-		r.refused[damagedTree]++
+		r.refused["a start: a tile is damaged"]++
 		e.over = true
 		e.c.report.add(k, r, found{}, r.model.count()-had, time.Since(since))
 		t.Logf("%d events acknowledged; %v", r.model.count()-had, r.notes)
@@ -147,8 +149,8 @@ func (r *round) load(stop <-chan struct{}) (done func()) {
 	return wg.Wait
 }
 
-// damagedTree is in the refusal to start on a log that lacks what it had flushed.
-const damagedTree = "the stored tree is damaged"
+// damagedTile is in the refusal to start on a log that lacks what it had flushed.
+var damagedTile = regexp.MustCompile(`tile/[a-z0-9/.]+ is damaged`)
 
 // What a client sees that is no answer.
 const (
@@ -204,6 +206,10 @@ func (r *round) judge(k kind) found {
 	// A caller that is not sure sends the same again.
 	for _, name := range r.doubtful {
 		code, b, err := p.call(http.MethodPost, "/v1/attempts", beginBody(name))
+		for again := 0; again < 5 && code == http.StatusServiceUnavailable && !bytes.Contains(b, []byte("key_missing")); again++ {
+			r.say("again: " + string(b))
+			code, b, err = p.call(http.MethodPost, "/v1/attempts", beginBody(name)) // each answer takes the ledger some seconds
+		}
 		if err != nil || code != http.StatusCreated && code != http.StatusOK {
 			t.Errorf("%s, sent again: %d %s %v", name, code, b, err)
 			continue

@@ -3,7 +3,6 @@ package faults
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"

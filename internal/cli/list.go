@@ -25,11 +25,13 @@ type listFlags struct {
 
 func (c *cli) listCommand() *cobra.Command {
 	var f listFlags
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List attempts, or events by status and lifecycle",
 		Long: `list shows attempts with the state they are in now. With --status, --lifecycle or
---kind it shows the receipts of single events instead.
+--kind it shows the receipts of single events instead. Contracts, keys and notices of the
+ledger about itself are attempts too; without a filter they are left out of the table.
 
 An attempt without an outcome is open, which proves nothing; an unknown outcome is not
 a failed one; both have an age, by the ledger's clock. Every answer says which tree size it reflects.`,
@@ -66,10 +68,11 @@ a failed one; both have an age, by the ledger's clock. Every answer says which t
 			if c.json {
 				return c.printRaw(a.Raw)
 			}
-			return c.showAttempts(&a.Value)
+			return c.showAttempts(&a.Value, all || f.words() != "")
 		},
 	}
 	fl := cmd.Flags()
+	fl.BoolVar(&all, "all", false, "also contracts, keys and notices of the ledger, which are no calls")
 	fl.StringVar(&f.tool, "tool", "", "name of the action")
 	fl.StringVar(&f.agent, "agent", "", "agent id")
 	fl.StringVar(&f.state, "state", "", "state of the attempt: open, unknown, succeeded, failed, …")
@@ -135,15 +138,31 @@ func (f *listFlags) query(now time.Time) (query url.Values, receipts bool, err e
 	return query, receipts, nil
 }
 
-func (c *cli) showAttempts(page *client.Attempts) error {
+// words are the filters by name or state: who gives one knows what they look for.
+func (f *listFlags) words() string { return f.tool + f.agent + f.state }
+
+// showAttempts shows a page. Without all it leaves out what the ledger and its
+// operator did, and says how much that is.
+func (c *cli) showAttempts(page *client.Attempts, all bool) error {
 	rows := [][]string{{"attempt", "state", "age", "tool", "agent", "occurred", "leaves"}}
+	hidden := 0
 	for i := range page.Attempts {
 		a := &page.Attempts[i]
+		switch event.SubjectKind(a.Subject.Kind) {
+		case event.Contract, event.Key, event.Ledger:
+			if !all {
+				hidden++
+				continue
+			}
+		}
 		leaves := utoa(a.FirstIndex)
 		if a.LastIndex > a.FirstIndex {
 			leaves += "…" + utoa(a.LastIndex)
 		}
 		rows = append(rows, []string{a.AttemptID, stateOf(a.State, a.InDoubt, a.Corrected, a.Review), c.age(a), about(a), a.AgentID, a.OccurredAt, leaves})
+	}
+	if hidden > 0 {
+		c.say("hint: %d of this page are contracts, keys or notices of the ledger: --all shows them", hidden)
 	}
 	return c.showPage(rows, "attempt", page.TreeSize, page.NextPageToken)
 }

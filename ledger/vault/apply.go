@@ -132,6 +132,7 @@ func (v *Vault) apply(list []published) error {
 	if at == before {
 		return nil
 	}
+	s.rivals = rivalsFor
 	if err := setApplied(txn, at); err != nil {
 		return err
 	}
@@ -159,6 +160,23 @@ func (v *Vault) note(txn *badger.Txn, seq uint64, c change) error {
 		return err
 	}
 	return setApplied(txn, seq)
+}
+
+// giveWay lets another node publish first. Who published knows the end of the log
+// before the others do, and would be the first again and again.
+func (v *Vault) giveWay() {
+	s := v.shared
+	s.rivals--
+	timer := time.NewTimer(courtesy)
+	defer timer.Stop()
+	for at := s.applied.Load(); s.applied.Load() == at && v.failed() == nil; {
+		select {
+		case m := <-s.incoming:
+			v.applyWaiting(m) // may be what we published ourselves
+		case <-timer.C:
+			return
+		}
+	}
 }
 
 func setApplied(txn *badger.Txn, seq uint64) error {

@@ -103,3 +103,22 @@ func BenchmarkLogErase(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLogPutOnEveryNode: 64 callers on each of three nodes, which get in each
+// other's way.
+func BenchmarkLogPutOnEveryNode(b *testing.B) {
+	nodes := newCluster(b)
+	var n atomic.Int64
+	b.SetParallelism(3 * 64 / runtime.GOMAXPROCS(0))
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := int(n.Add(1))
+			id, key := attempt(i)
+			if err := nodes[i%3].v.Put(id, key); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "durable_puts/s")
+}

@@ -37,6 +37,8 @@ type shared struct {
 	// And a message without an answer that may be in the log, and whether it came.
 	awaited published
 	met     bool
+	// rivals is how many times more to give way to other nodes; see giveWay.
+	rivals int
 
 	mu    sync.Mutex
 	moved chan struct{} // closed and replaced when applied moves
@@ -56,6 +58,10 @@ const (
 	// lostAfter is after how long without a message that must be there the
 	// committer asks for it.
 	lostAfter = 500 * time.Millisecond
+	// courtesy is how long a node that published waits for another one's message,
+	// and rivalsFor after how many times in vain it waits no more.
+	courtesy  = 2 * time.Millisecond
+	rivalsFor = 16
 	// heldRetry is how often a full disk is looked at again.
 	heldRetry = time.Second
 	// flushEvery is how often a vault notes that what it applied is on the disk.
@@ -171,6 +177,9 @@ func (v *Vault) commitShared() {
 		}
 		for i, err := range v.commitGroup(group, size) {
 			group[i].done <- err
+		}
+		if s.rivals > 0 {
+			v.giveWay()
 		}
 	}
 }

@@ -98,11 +98,12 @@ func (m *logModel) step() {
 		m.must(m.nodes[node].Close())
 		m.dir[node] = m.freshDir()
 		m.nodes[node] = m.join(m.dir[node])
-	case 2: // a copy is made, as a kill leaves it
+	case 2: // a copy is made; of an open store it might be of no moment at all
+		m.must(m.nodes[node].Close())
 		to := m.freshDir()
-		if os.CopyFS(to, os.DirFS(m.dir[node])) == nil {
-			m.old = append(m.old, to)
-		}
+		m.must(os.CopyFS(to, os.DirFS(m.dir[node])))
+		m.old = append(m.old, to)
+		m.nodes[node] = m.join(m.dir[node])
 	case 3: // a copy comes back
 		if len(m.old) == 0 {
 			return

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/lease"
+	"counterfoil/ledger/stream"
 	"counterfoil/ledger/tlog"
 	"counterfoil/ledger/trust"
 )
@@ -98,11 +101,15 @@ func (l *Ledger) knowRecord(ctx context.Context) error {
 	for {
 		changed := l.cluster.lease.Changed()
 		if rec, _ := l.cluster.lease.Record(); rec.Epoch > 0 {
-			return nil
+			if !exists(l.paths.founding()) {
+				return nil
+			}
+			return durable.Remove(l.paths.founding()) // there is a ledger from here on
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no node signs and the record of it cannot be made: %w", errors.Join(ctx.Err(), l.cluster.lease.Trouble()))
+			return fmt.Errorf("no node signs, and this one cannot begin (hint: a new ledger is begun by the node in whose directory it was prepared): %w",
+				errors.Join(ctx.Err(), l.cluster.lease.Trouble()))
 		case err := <-l.failed:
 			return err
 		case <-changed:
@@ -113,7 +120,14 @@ func (l *Ledger) knowRecord(ctx context.Context) error {
 // fit reports whether this node may become the one that signs, beside what its tree
 // says.
 func (l *Ledger) fit() bool {
-	return !l.isDraining() && l.tlog.Err() == nil && (!l.opened.Load() || l.signingStopped() == nil)
+	if l.isDraining() || l.tlog.Err() != nil {
+		return false
+	}
+	if l.opened.Load() {
+		return l.signingStopped() == nil
+	}
+	// A node that has nothing yet would take a record that is lost for a new ledger.
+	return !l.vacant || exists(l.paths.founding())
 }
 
 // yield hands the lease over once this node must not sign any more.
@@ -132,6 +146,9 @@ func (l *Ledger) yield(ctx context.Context) error {
 		case <-changed:
 		case <-stopped:
 		}
+	}
+	if l.isDraining() {
+		return nil // the end of the ledger hands it over
 	}
 	l.log.Warn("this node does not sign any more, and leaves that to the others")
 	return l.release(ctx)
@@ -214,7 +231,7 @@ func (l *Ledger) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if size > l.tlog.PublishedSize() {
+	if size > 0 && !bytes.Equal(rec.Checkpoint, l.tlog.Checkpoint().Note) { // older ones are compared too
 		if err := l.seq.Wait(ctx, size); err != nil {
 			return err
 		}
@@ -310,4 +327,25 @@ func tlogBehind(ok bool) error {
 		return nil
 	}
 	return tlog.ErrBehind
+}
+
+const (
+	// steadyLimit bounds how long a start waits for a cluster that chooses a leader.
+	steadyLimit = time.Minute
+	steadyPause = 250 * time.Millisecond
+)
+
+// steadily does a step of the start again while the nodes' stream does not answer:
+// another node may have gone just now. The step must bear being done twice.
+func (l *Ledger) steadily(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, steadyLimit)
+		defer cancel()
+		for {
+			err := step(ctx)
+			if l.cluster == nil || !errors.Is(err, stream.ErrUnavailable) || !pause(limited, steadyPause) {
+				return err
+			}
+		}
+	}
 }

@@ -214,6 +214,7 @@ func (p paths) log() string             { return p.join("log") }
 func (p paths) guard() string           { return p.join("guard") }
 func (p paths) stream() string          { return p.join("stream") }
 func (p paths) clusterStream() string   { return p.join("cluster") }
+func (p paths) founding() string        { return p.join("founding") }
 func (p paths) vault() string           { return p.join("vault") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }

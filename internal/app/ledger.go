@@ -119,12 +119,12 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"index", l.openIndex},
 		{"views", l.openViews},
 		{"healing", l.heal},
-		{"index", l.fitIndex},
+		{"index", l.steadily(l.fitIndex)},
 		{"witnesses", l.openWitnesses},
 		{"start", l.start},
 		{"cluster", l.takePart},
-		{"notices", l.openCustody},
-		{"notices", l.repeatNotices},
+		{"notices", l.steadily(l.openCustody)},
+		{"notices", l.steadily(l.repeatNotices)},
 		{"evidence", l.startExpiry},
 	} {
 		began := cfg.Now()
@@ -291,12 +291,16 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.background("disk", func() error { l.disk.run(run); return nil })
 	l.background("views", func() error { return l.views.follow.Run(run) })
 
-	l.intake = intake.New(intake.Config{
+	cfg := intake.Config{
 		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
 		Signer: l.event.signer, Signed: l.check.signed,
 		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault, l.cfg.NATS != ""},
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
-	})
+	}
+	if l.cluster != nil {
+		cfg.Newest = l.stream.LastSeq
+	}
+	l.intake = intake.New(cfg)
 	// Decisions need an index that has seen the whole stream.
 	st, err := l.stream.State(ctx)
 	if err != nil {

@@ -64,7 +64,9 @@ func PrepareNodes(cfg Config, out []string) (origin string, err error) {
 }
 
 // preparedIdentity reads who the ledger is, or makes a new one that has its keys and
-// nothing else yet.
+// nothing else yet, but the note that this node may found the ledger: the others
+// never begin one, so that a node without a log does not take a lost register for a
+// new ledger.
 func preparedIdentity(p paths, cfg *Config) (id *identity, err error) {
 	if exists(p.ledger()) {
 		id, err := readIdentity(p, cfg)
@@ -87,6 +89,9 @@ func preparedIdentity(p paths, cfg *Config) (id *identity, err error) {
 	keys, err := keyring.Open(keyring.Config{Dir: p.keys(), Origin: id.Origin})
 	if err != nil {
 		return nil, err
+	}
+	if err := durable.WriteFile(p.founding(), nil, 0o600); err != nil {
+		return nil, fmt.Errorf("prepare a node: %w", err)
 	}
 	id.Complete, id.TenantKey = true, keys.TenantFingerprint()
 	return id, id.write(p)

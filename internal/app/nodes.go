@@ -174,23 +174,23 @@ func (n *nodes) list() []api.Node {
 	return out
 }
 
-// mayRepair says whether this node may make a lost stream anew from its own log:
-// only if no other node has more leaves. A node that has not reported may have, so
-// want nodes must have.
+// mayRepair says why this node may not make a lost stream anew from its own log: one
+// node does, the one with the longest log, and of those the first by name. A node
+// that has not reported may have a longer one, so want nodes must have.
 func (n *nodes) mayRepair(want int, alone bool, own uint64) error {
-	var there, longer []string
+	var there, before []string
 	for _, x := range n.list() {
 		if x.Away && x.Name != n.own {
 			continue
 		}
 		there = append(there, x.Name)
-		if x.LogSize > own {
-			longer = append(longer, fmt.Sprintf("%s has %d", x.Name, x.LogSize))
+		if x.Name != n.own && (x.LogSize > own || x.LogSize == own && x.Name < n.own) {
+			before = append(before, fmt.Sprintf("%s has %d", x.Name, x.LogSize))
 		}
 	}
 	switch {
-	case len(longer) > 0:
-		return fmt.Errorf("the log here has %d leaves, %s: the node with the longest log repairs the stream", own, strings.Join(longer, ", "))
+	case len(before) > 0:
+		return fmt.Errorf("the log here has %d leaves, %s: the node with the longest log repairs the stream", own, strings.Join(before, ", "))
 	case len(there) < want && !alone:
 		return fmt.Errorf("%d of %d nodes are there (%s), and another may have a longer log (hint: start it; if it is lost for good, start this one with --repair-alone)",
 			len(there), want, strings.Join(there, ", "))
@@ -205,9 +205,6 @@ func (l *Ledger) mayRepair() func(context.Context) (bool, error) {
 		return nil
 	}
 	return func(context.Context) (bool, error) {
-		if !l.cluster.lease.Held() {
-			return false, nil
-		}
 		err := l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
 		if err != nil {
 			l.log.Warn("the stream is not repaired yet", "why", err)

@@ -132,12 +132,18 @@ func (a *Append) values() []value {
 const ownWrites = 2 * time.Second
 
 // Attempt returns all events of an attempt that are on the stream, in order,
-// and its state: at least those that this intake acknowledged. ErrNoAttempt if
-// there is none.
+// and its state: at least those that this intake acknowledged, and those that others
+// did where there are any. ErrNoAttempt if there is none.
 func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *lifecycle.State, error) {
 	if shard, ok := shardOf(attemptID); ok {
 		wait, cancel := context.WithTimeout(ctx, ownWrites)
-		_ = in.cfg.Index.WaitFor(wait, in.need[shard].Load())
+		seen := in.need[shard].Load()
+		if in.cfg.Newest != nil {
+			if newest, err := in.cfg.Newest(wait, in.filters[shard]); err == nil {
+				seen = max(seen, newest)
+			}
+		}
+		_ = in.cfg.Index.WaitFor(wait, seen)
 		cancel()
 	}
 	row, err := in.cfg.Index.Attempt(attemptID)

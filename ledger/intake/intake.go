@@ -72,7 +72,7 @@ type Signer interface {
 	Sign(pae []byte) ([]byte, error)
 }
 
-// Config holds what an intake is made of. All fields are required.
+// Config holds what an intake is made of. All fields but Newest are required.
 type Config struct {
 	Origin, Tenant string
 	TenantKey      []byte
@@ -81,6 +81,10 @@ type Config struct {
 	// is published, so that it need be neither verified nor parsed again.
 	Signed func(leaf []byte, rec *event.Record)
 	Stream Publisher
+	// Newest is the last sequence under a filter that anybody has written, as new as
+	// the moment of the call; nil if this intake is the only one on the stream. What
+	// the index says is refused for is looked at again if others have written since.
+	Newest func(ctx context.Context, filter string) (uint64, error)
 	Index  *index.Index
 	Vault  Vault
 	Random io.Reader
@@ -201,6 +205,13 @@ func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Resul
 		last := in.cfg.Index.ShardLast(shard)
 		ev, repeat, err := decide()
 		if err != nil {
+			again, trouble := in.behind(ctx, shard, last)
+			if trouble != nil {
+				return nil, errors.Join(trouble, err)
+			}
+			if again {
+				continue
+			}
 			return nil, err
 		}
 		if repeat != nil {
@@ -238,6 +249,23 @@ func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Resul
 			return nil, fmt.Errorf("publish: %w", err)
 		}
 	}
+}
+
+// behind reports whether others have written to a shard what the index did not have
+// when it was at last. A refusal then was of a state that is not the newest.
+func (in *Intake) behind(ctx context.Context, shard int, last uint64) (bool, error) {
+	if in.cfg.Newest == nil {
+		return false, nil
+	}
+	newest, err := in.cfg.Newest(ctx, in.filters[shard])
+	if err != nil {
+		return false, fmt.Errorf("ask for the newest event: %w", err)
+	}
+	if newest <= last {
+		return false, nil
+	}
+	in.need[shard].Store(newest)
+	return true, nil
 }
 
 // sign makes the leaf of an event.

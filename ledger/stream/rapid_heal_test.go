@@ -17,10 +17,10 @@ import (
 // healModel is what a stream may be, beside the stream.
 type healModel struct {
 	dir, aside string
-	all        leaves // what the stream should hold, in order
-	logged     int    // of them, those that the log has: they come back whatever happens
+	all        leaves   // what the stream should hold, in order
+	logged     int      // of them, those that the log has: they come back whatever happens
 	copies     []leaves // what old copies hold
-	born       int // leaves made so far, so that no two are equal
+	born       int      // leaves made so far, so that no two are equal
 }
 
 var errCut = errors.New("cut off")

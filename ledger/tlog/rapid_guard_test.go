@@ -166,6 +166,7 @@ func (m *guardModel) restore(rt *rapid.T, part string, n int) {
 		}
 		m.b.save(from, name+"/"+dir)
 	}
+	m.b.write(m.b.read(name, "guard", guardFile), name, "guard", "before.json") // the start writes a newer one
 	cfg := m.b.cfg
 	cfg.Dir, cfg.GuardDir = m.b.path(name, "log"), m.b.path(name, "guard")
 	signed := len(m.signer.all)
@@ -173,7 +174,11 @@ func (m *guardModel) restore(rt *rapid.T, part string, n int) {
 	if err == nil {
 		// A guard that is as old as the newest checkpoint loses nothing, and a log
 		// as old as the guard's tree has lost what was never signed.
-		if cp := l.Checkpoint(); cp.Size > m.top || part == "guard" && l.Size() != size || l.Size() < m.top {
+		_, known, perr := parseRecord(m.b.read(name, "guard", "before.json"))
+		if perr != nil {
+			rt.Fatal(perr)
+		}
+		if cp := l.Checkpoint(); cp.Size > known.size || l.Size() < known.size || cp.Size > m.top || part == "guard" && l.Size() != size || l.Size() < m.top {
 			rt.Errorf("an old %s was taken: size %d of %d, checkpoint %d, signed %d", part, l.Size(), size, cp.Size, m.top)
 		}
 		if err := l.Close(context.Background()); err != nil {

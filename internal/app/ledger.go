@@ -298,7 +298,7 @@ func (l *Ledger) start(ctx context.Context) error {
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
 	}
 	if l.cluster != nil {
-		cfg.Newest = l.stream.LastSeq
+		cfg.Newest = l.stream.Newest
 	}
 	l.intake = intake.New(cfg)
 	// Decisions need an index that has seen the whole stream.

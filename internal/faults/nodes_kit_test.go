@@ -52,6 +52,11 @@ type nodes struct {
 func prepareNodes(t testing.TB) *nodes {
 	t.Helper()
 	ns := &nodes{t: t, dir: t.TempDir(), seen: &checkpoints{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			ns.showLogs()
+		}
+	})
 	for i := range 3 {
 		ns.listn[i], ns.home[i] = freeAddr(t), filepath.Join(ns.dir, "n"+strconv.Itoa(i+1))
 	}
@@ -233,15 +238,16 @@ func (c *calls) send(at int, path string, body []byte) (receipt, bool) {
 	begun := time.Now()
 	for n := at; ; n++ {
 		if p := c.ns.node(n % 3); p != nil {
-			r, ok := p.send(path, body)
-			if ok {
+			code, answer, err := p.call(http.MethodPost, path, body)
+			switch {
+			case err == nil && (code == http.StatusCreated || code == http.StatusOK):
+				r := parseReceipt(c.ns.t, answer)
 				c.took(time.Since(begun))
 				c.got.add(r)
 				return r, true
-			}
-			if r.Status >= 400 && r.Status < 500 {
-				c.ns.t.Errorf("%s to node %d: status %d", body, n%3+1, r.Status)
-				return r, false
+			case err == nil && code < 500:
+				c.ns.t.Errorf("%s node %d after %v: %.200s: status %d %s", time.Now().Format("05.000"), n%3+1, time.Since(begun), body, code, answer)
+				return receipt{}, false
 			}
 		}
 		if time.Since(begun) > patience {
@@ -362,7 +368,6 @@ func (ns *nodes) whole(c *calls) {
 		}
 	}
 	if t.Failed() {
-		ns.showLogs()
 		t.FailNow()
 	}
 	var size uint64
@@ -384,14 +389,14 @@ func (ns *nodes) whole(c *calls) {
 		ns.node(i).stop()
 		fsck.Check(t, filepath.Join(ns.home[i], "log"), "example.com/nodes", vkey)
 	}
-	if t.Failed() {
-		ns.showLogs()
-	}
 }
 
 func (ns *nodes) showLogs() {
 	for i, p := range ns.p {
 		if p != nil {
+			if dir := os.Getenv("COUNTERFOIL_NODE_LOGS"); dir != "" {
+				_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", i+1)), p.stderr.Bytes(), 0o600)
+			}
 			ns.t.Logf("node %d: %s", i+1, tail(p.stderr.String()))
 		}
 	}

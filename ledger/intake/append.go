@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strconv"
 	"time"
@@ -135,13 +136,13 @@ const ownWrites = 2 * time.Second
 // and its state: at least those that this intake acknowledged, and those that others
 // did where there are any. ErrNoAttempt if there is none.
 func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *lifecycle.State, error) {
+	var unsure error
 	if shard, ok := shardOf(attemptID); ok {
 		wait, cancel := context.WithTimeout(ctx, ownWrites)
 		seen := in.need[shard].Load()
 		if in.cfg.Newest != nil {
-			if newest, err := in.cfg.Newest(wait, in.filters[shard]); err == nil {
-				seen = max(seen, newest)
-			}
+			newest, err := in.cfg.Newest(wait, in.filters[shard])
+			seen, unsure = max(seen, newest), err
 		}
 		_ = in.cfg.Index.WaitFor(wait, seen)
 		cancel()
@@ -149,6 +150,9 @@ func (in *Intake) Attempt(ctx context.Context, attemptID string) ([]*Result, *li
 	row, err := in.cfg.Index.Attempt(attemptID)
 	if err != nil {
 		return nil, nil, err
+	}
+	if row == nil && unsure != nil {
+		return nil, nil, fmt.Errorf("ask for the newest event: %w", unsure)
 	}
 	if row == nil {
 		return nil, nil, ErrNoAttempt

@@ -207,7 +207,7 @@ func (in *Intake) place(ctx context.Context, shard int, decide decision) (*Resul
 		if err != nil {
 			again, trouble := in.behind(ctx, shard, last)
 			if trouble != nil {
-				return nil, errors.Join(trouble, err)
+				return nil, trouble // the refusal may be of a state that is old
 			}
 			if again {
 				continue

@@ -75,10 +75,10 @@ func (i *clusterInfo) followed() bool {
 	if c == nil {
 		return true // one server has no other to lag behind
 	}
-	with := 0
-	if c.Leader != "" {
-		with++
+	if c.Leader == "" {
+		return false // who answers only says what it has
 	}
+	with := 1
 	for _, r := range c.Replicas {
 		if !r.Offline && r.Active > 0 && r.Active < heardWithin {
 			with++

@@ -8,6 +8,7 @@ import (
 
 	"counterfoil/internal/api"
 	"counterfoil/internal/durable"
+	"counterfoil/ledger/vault"
 )
 
 // diskWatch keeps a reserve free on the file system of the data directory: below
@@ -39,6 +40,12 @@ const eventCost = 4 << 10
 
 // diskEvery is how often the free space is read for status and metrics.
 const diskEvery = 100 * time.Millisecond
+
+func (l *Ledger) openDisk(context.Context) (err error) {
+	l.disk, err = newDiskWatch(l.cfg.Dir, l.cfg.DiskReserve, diskStore{l.paths.vault(), vault.MaxRewrite},
+		diskStore{l.paths.index(), maxRewrite}, diskStore{l.paths.views(), maxRewrite})
+	return err
+}
 
 // newDiskWatch refuses a disk on which nothing can be opened: the databases
 // write through memory maps when they open, and a full disk would kill the

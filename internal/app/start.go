@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"counterfoil/ledger/intake"
+	"counterfoil/ledger/sequencer"
+	"counterfoil/ledger/tee"
+	"counterfoil/ledger/vault"
+)
+
+// start runs the background parts.
+func (l *Ledger) start(ctx context.Context) error {
+	run := l.run
+	next := l.indexNext()
+	both := tee.New(func(ctx context.Context, from uint64) tee.Source { return source{l.stream.Tail(ctx, from)} }, l.stream.LastSeen()+1)
+	l.background("stream reader", func() error { return both.Run(run) })
+	l.background("index", func() error { return l.index.Run(run, indexReader{both.Reader(run, next)}) })
+	l.seq = sequencer.New(sequencer.Config{
+		Log: l.tracedLog(), Beside: l.syncVault, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
+		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },
+		Last: l.stream.LastSeen,
+	})
+	l.background("sequencer", func() error { return l.seq.Run(run) })
+	if err := l.startWitnesses(ctx, run); err != nil {
+		return err
+	}
+	if l.cluster == nil {
+		l.publishAgain(ctx)
+	}
+	l.pub = newPublisher(l.tlog.PublishedSize(), l.cfg.Now)
+	l.pub.publish, l.pub.turn = l.publish, l.signs
+	l.pub.grown, l.pub.size, l.pub.every, l.pub.log = l.seq.Changed, l.seq.Size, l.cfg.PublishEvery, l.log
+	l.background("publisher", func() error { l.pub.run(run); return nil })
+	l.background("disk", func() error { l.disk.run(run); return nil })
+	l.background("views", func() error { return l.views.follow.Run(run) })
+
+	cfg := intake.Config{
+		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
+		Signer: l.event.signer, Signed: l.check.signed,
+		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault, l.cfg.NATS != ""},
+		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
+	}
+	if l.cluster != nil {
+		cfg.Newest = l.stream.Newest
+	}
+	l.intake = intake.New(cfg)
+	// Decisions need an index that has seen the whole stream.
+	st, err := l.stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.index.WaitFor(ctx, st.Last); err != nil {
+		return err
+	}
+	if l.signingStopped() != nil {
+		return nil // a notice would be a new event
+	}
+	return l.announceGap(ctx)
+}

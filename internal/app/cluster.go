@@ -349,3 +349,15 @@ func (l *Ledger) steadily(step func(context.Context) error) func(context.Context
 		}
 	}
 }
+
+// reachesOthers refuses a call at once on a node that has been cut off for a while:
+// its caller had better ask another one.
+func (l *Ledger) reachesOthers() error {
+	if l.cluster == nil {
+		return nil
+	}
+	if d, off := l.cluster.nodes.cutOff(); off {
+		return &api.Unavailable{Reason: "stream_unavailable", Message: fmt.Sprintf("this node has not reached the others for %.0f s; another node may take the call", d.Seconds())}
+	}
+	return nil
+}

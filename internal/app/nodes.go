@@ -22,6 +22,9 @@ const (
 	reportEvery = 2 * time.Second
 	// awayAfter is how long a node may be silent before it counts as away.
 	awayAfter = 4 * reportEvery
+	// cutOffAfter is how long a node may not reach the others before it refuses calls
+	// at once. Until then they wait: the nodes may be choosing a leader.
+	cutOffAfter = 10 * time.Second
 	// maxNodes bounds the nodes that have ever reported.
 	maxNodes = 32
 )
@@ -54,10 +57,11 @@ type nodes struct {
 	seen map[string]time.Time // when a report was last seen to change, by our clock
 	rev  uint64
 	beat uint64
+	told time.Time // when a report of this node reached the others last, or it began
 }
 
 func newNodes(reg register, own string, say func() report, now func() time.Time, log *slog.Logger) *nodes {
-	return &nodes{reg: reg, own: own, say: say, now: now, log: log, due: make(chan struct{}, 1), all: map[string]report{}, seen: map[string]time.Time{}}
+	return &nodes{reg: reg, own: own, say: say, now: now, log: log, due: make(chan struct{}, 1), all: map[string]report{}, seen: map[string]time.Time{}, told: now()}
 }
 
 // run reports this node and listens to the others until ctx ends.
@@ -139,6 +143,9 @@ func (n *nodes) report(ctx context.Context) error {
 		next, err := n.reg.Put(ctx, b, rev)
 		switch {
 		case err == nil:
+			n.mu.Lock()
+			n.told = n.now()
+			n.mu.Unlock()
 			return n.take(b, next)
 		case !errors.Is(err, stream.ErrRevision) || try == reportTries:
 			return err
@@ -151,6 +158,14 @@ func (n *nodes) report(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// cutOff is for how long this node has not reached the others, if that is too long.
+func (n *nodes) cutOff() (time.Duration, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := n.now().Sub(n.told)
+	return d, d > cutOffAfter
 }
 
 // url is where a node answers, empty if it never said.

@@ -70,7 +70,7 @@ func growthSize(ctx context.Context, r *rig.Rig, g *report.Grid, size int) (err 
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	start := time.Now()
-	if err := fill(ctx, l, size); err != nil {
+	if err := fill(ctx, []*rig.Ledger{l}, size); err != nil {
 		return err
 	}
 	g.Add("filling, events/s", col, float64(size)/time.Since(start).Seconds())
@@ -106,22 +106,22 @@ func growthSize(ctx context.Context, r *rig.Rig, g *report.Grid, size int) (err 
 	return nil
 }
 
-// fill records exactly size begins.
-func fill(ctx context.Context, l *rig.Ledger, size int) error {
+// fill records exactly size begins, through all nodes alike.
+func fill(ctx context.Context, nodes []*rig.Ledger, size int) error {
 	var (
 		wg   sync.WaitGroup
 		left atomic.Int64
 		errs = make(chan error, batchClients)
 	)
 	left.Store(int64(size))
-	for range batchClients {
+	for c := range batchClients {
 		wg.Go(func() {
 			for {
 				n := left.Add(-rig.BatchEvents) + rig.BatchEvents
 				if n <= 0 {
 					return
 				}
-				if _, err := l.Batch(ctx, int(min(n, rig.BatchEvents))); err != nil {
+				if _, err := nodes[c%len(nodes)].Batch(ctx, int(min(n, rig.BatchEvents))); err != nil {
 					errs <- err
 					return
 				}
@@ -133,7 +133,12 @@ func fill(ctx context.Context, l *rig.Ledger, size int) error {
 	if err := <-errs; err != nil {
 		return err
 	}
-	return l.Settle(ctx)
+	for _, l := range nodes {
+		if err := l.Settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rebuildViews makes the views anew from the log; no ledger runs.

@@ -39,6 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{Name: "batch", Run: batch},
 		{Name: "intake", Run: inProcess},
 		{Name: "stages", Run: stages},
+		{Name: "cluster", Run: cluster},
 		{Name: "witnessed", Run: witnessed},
 		{Name: "growth", Run: growth},
 		{Name: "witness", Run: witness},

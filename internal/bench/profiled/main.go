@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,10 @@ func run(ctx context.Context, args []string) (err error) {
 	data := fs.String("data", "", "data directory")
 	listen := fs.String("listen", "", "address of the HTTP API")
 	policy := fs.String("witness-policy", "", "policy file")
+	name := fs.String("cluster-name", "", "name of the cluster")
+	node := fs.String("node", "", "name of this node")
+	at := fs.String("cluster-listen", "", "address for other nodes")
+	routes := fs.String("routes", "", "other nodes")
 	profile := fs.String("cpuprofile", "", "file of the profile")
 	var level slog.Level
 	fs.TextVar(&level, "log-level", slog.LevelWarn, "lowest level that is logged")
@@ -51,8 +56,12 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer pprof.StopCPUProfile()
+	var nodes *app.Cluster
+	if *name != "" {
+		nodes = &app.Cluster{Name: *name, Node: *node, Listen: *at, Routes: strings.Split(*routes, ",")}
+	}
 	return app.Serve(ctx, app.Config{
-		Dir: *data, Listen: *listen, WitnessPolicy: *policy, Random: rand.Reader, Now: time.Now,
+		Dir: *data, Cluster: nodes, Listen: *listen, WitnessPolicy: *policy, Random: rand.Reader, Now: time.Now,
 		Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}, func(r app.Ready) error {
 		return json.NewEncoder(os.Stdout).Encode(struct {

@@ -27,7 +27,7 @@ ledger is larger, by what it signs and adds.
 `
 
 // order of the sections in the file; those with other titles follow.
-var order = []string{TitlePeers, TitleThroughput, TitleBatch, TitleIntake, TitleStages, TitleWitnessed, TitleGrowth, TitleWitness}
+var order = []string{TitlePeers, TitleThroughput, TitleBatch, TitleIntake, TitleStages, TitleWitnessed, TitleCluster, TitleGrowth, TitleWitness}
 
 // Titles of sections.
 const (
@@ -37,6 +37,7 @@ const (
 	TitleIntake     = "Intake in process"
 	TitleStages     = "Time to each stage"
 	TitleWitnessed  = "Time to a witnessed receipt"
+	TitleCluster    = "Three nodes"
 	TitleGrowth     = "Growth"
 	TitleWitness    = "Witness"
 )

@@ -30,12 +30,16 @@ type Ledger struct {
 // Serve starts a ledger on a directory and returns when it answers. Its
 // processor profile, if one is wanted, has the section's name.
 func (r *Rig) Serve(ctx context.Context, dir string, flags ...string) (*Ledger, error) {
+	return r.serve(ctx, dir, os.Stderr, flags...)
+}
+
+func (r *Rig) serve(ctx context.Context, dir string, log *os.File, flags ...string) (*Ledger, error) {
 	args := []string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}
 	if name := r.profile("server"); name != "" {
 		args = append(args, "--cpuprofile", name)
 	}
 	cmd := exec.CommandContext(ctx, r.Bin, append(args, flags...)...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -80,6 +84,20 @@ func (l *Ledger) Pid() int { return l.cmd.Process.Pid }
 // Post sends a body and demands a status.
 func (l *Ledger) Post(ctx context.Context, path string, body []byte, status int) ([]byte, error) {
 	return l.do(ctx, http.MethodPost, path, bytes.NewReader(body), status)
+}
+
+// Begin records the begin of an attempt; that it was recorded before is no error.
+func (l *Ledger) Begin(ctx context.Context, body []byte) error {
+	res, err := l.send(ctx, http.MethodPost, "/v1/attempts", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("begin: status %d: %.300s", res.StatusCode, b)
+	}
+	return err
 }
 
 // Get demands status 200.
@@ -127,8 +145,9 @@ func (l *Ledger) FirstEvent(ctx context.Context, index int) ([]byte, error) {
 
 // Status is what a ledger says of itself.
 type Status struct {
-	StreamLast uint64 `json:"streamLast"`
-	ViewSize   uint64 `json:"viewSize"`
+	StreamLast    uint64 `json:"streamLast"`
+	PublishedSize uint64 `json:"publishedSize"`
+	ViewSize      uint64 `json:"viewSize"`
 }
 
 // Status asks for it.

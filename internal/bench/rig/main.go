@@ -41,6 +41,8 @@ func Main(ctx context.Context, command string, args []string, stdout, stderr io.
 	dir := fs.String("dir", "", "`directory` for data, on the disk that is to be measured (default: that for temporary files)")
 	clients := fs.String("clients", "1,8,64,512", "numbers of clients, comma separated")
 	maxLeaves := fs.Int("max", 300_000, "largest log of the growth section, in leaves; up to 5000000")
+	takeovers := fs.Int("takeovers", 10, "how often the cluster section kills the node that signs")
+	catchup := fs.Int("catchup", 100_000, "leaves that a node of the cluster section catches up with; up to 1000000")
 	profiles := fs.String("cpuprofile", "", "store processor profiles of the ledger in this `directory`, named by section; measures ./internal/bench/profiled in place of -program")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -49,9 +51,9 @@ func Main(ctx context.Context, command string, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	r := &Rig{Rounds: *rounds, Length: time.Duration(*seconds * float64(time.Second)), Max: *maxLeaves}
-	if r.Rounds < 1 || r.Length <= 0 || r.Max < 1 {
-		return errors.New("-rounds, -seconds and -max must be above 0")
+	r := &Rig{Rounds: *rounds, Length: time.Duration(*seconds * float64(time.Second)), Max: *maxLeaves, Takeovers: *takeovers, Catchup: *catchup}
+	if r.Rounds < 1 || r.Length <= 0 || r.Max < 1 || r.Takeovers < 1 || r.Catchup < 1 {
+		return errors.New("-rounds, -seconds, -max, -takeovers and -catchup must be above 0")
 	}
 	if r.Clients, err = numbers(*clients); err != nil {
 		return fmt.Errorf("-clients: %w", err)

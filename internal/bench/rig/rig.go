@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,10 +24,15 @@ type Rig struct {
 	Length  time.Duration // of one round
 	Clients []int         // numbers of clients
 	Max     int           // largest log, in leaves
+	// Takeovers is how often a node is killed, Catchup how many leaves it lacks when
+	// it comes back.
+	Takeovers, Catchup int
 
 	profiles string // where profiles go; empty for none
 	section  string // that runs now
 	dirs     int
+
+	mu       sync.Mutex
 	profiled int
 }
 
@@ -42,6 +48,8 @@ func (r *Rig) profile(what string) string {
 	if r.profiles == "" {
 		return ""
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.profiled++
 	return filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.prof", r.section, what, r.profiled))
 }

@@ -25,6 +25,9 @@ var racePackages = []string{
 	"ledger/tiles",       // cache shared by all readers
 	"ledger/index",       // follows the stream while intake asks
 	"ledger/vault",       // callers share a flush
+	"ledger/lease",       // beats, watches and signatures of several nodes
+	"ledger/tee",         // readers of one source
+	"internal/access",    // lists change while requests are judged
 	"witness/...",        // parallel requests for one log, shared flushes
 	"projections/...",    // follower writes while queries read
 	"internal/api",       // every request is a goroutine

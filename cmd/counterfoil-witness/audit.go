@@ -6,16 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/audit"
@@ -92,7 +91,7 @@ func oneLine(err error) string {
 // readAuditFile reads the lines ORIGIN LOG_URL TRUST_FILE [allow-parked N]. Trust
 // files are relative to the file.
 func readAuditFile(path string) ([]audit.GateLog, error) {
-	raw, err := readLimited(path, maxAuditFile)
+	raw, err := durable.ReadFile(path, maxAuditFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the file of --audit: %w", err)
 	}
@@ -132,7 +131,7 @@ func readAuditLine(words []string, dir string, client *http.Client) (l audit.Gat
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	raw, err := readLimited(file, trust.MaxFileBytes)
+	raw, err := durable.ReadFile(file, trust.MaxFileBytes)
 	if err != nil {
 		return l, err
 	}
@@ -144,20 +143,4 @@ func readAuditLine(words []string, dir string, client *http.Client) (l audit.Gat
 	}
 	l.Source, err = tiles.HTTP(words[1], tiles.HTTPConfig{Client: client, Timeout: auditTimeout, Attempts: 3})
 	return l, err
-}
-
-func readLimited(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s is over %d bytes", path, most)
-	}
-	return b, nil
 }

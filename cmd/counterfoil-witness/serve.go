@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"counterfoil/internal/durable"
 	"counterfoil/witness/server"
 	"counterfoil/witness/state"
 )
@@ -196,12 +196,7 @@ func loadKeys(files []string) (keys []*server.Key, markers []string, err error) 
 }
 
 func readList(path string) ([]state.Log, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open the log list: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, state.MaxListBytes+1))
+	b, err := durable.ReadFile(path, state.MaxListBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the log list: %w", err)
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,21 +98,7 @@ func preparedIdentity(p paths, cfg *Config) (id *identity, err error) {
 
 // copySecret copies a small file, for its owner alone.
 func copySecret(from, to string) error {
-	f, err := os.OpenFile(from, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("%s is no file (hint: remove it)", from)
-	case st.Size() > maxKeyFile:
-		return fmt.Errorf("%s has %d bytes, at most %d are expected", from, st.Size(), maxKeyFile)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	b, err := durable.ReadFile(from, maxKeyFile)
 	if err != nil {
 		return err
 	}

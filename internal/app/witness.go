@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/lease"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/client"
@@ -21,14 +20,9 @@ const firstRound = 3 * time.Second
 
 // readPolicy reads the witness policy. Its errors name the line.
 func readPolicy(path string) (*trust.Policy, error) {
-	f, err := os.Open(path)
+	b, err := durable.ReadFile(path, trust.MaxPolicyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("witness policy: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, trust.MaxPolicyBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("witness policy %s: %w", path, err)
 	}
 	p, err := trust.ParsePolicy(b)
 	if err != nil {

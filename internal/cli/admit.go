@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/admit"
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
 	"counterfoil/ledger/admission/evidence/sigstore"
@@ -186,14 +186,14 @@ func (c *cli) stack(f *admitFlags) (*admit.Stack, error) {
 		if t.file == "" {
 			continue
 		}
-		body, err := readTrust(t.file)
+		body, err := durable.ReadFile(t.file, maxTrustBytes)
 		if err != nil {
 			return nil, err
 		}
 		*t.to = &sigstore.File{Name: t.name, Body: body}
 	}
 	for _, file := range f.keys {
-		body, err := readTrust(file)
+		body, err := durable.ReadFile(file, maxTrustBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -217,19 +217,6 @@ func (c *cli) network(f *admitFlags) http.RoundTripper {
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 		IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
 	}
-}
-
-func readTrust(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTrustBytes+1))
-	if err == nil && len(b) > maxTrustBytes {
-		err = fmt.Errorf("%s has more than %d bytes", file, maxTrustBytes)
-	}
-	return b, err
 }
 
 func (c *cli) showAdmission(r *admit.Result) error {

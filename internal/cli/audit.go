@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/consumer"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
@@ -128,7 +128,7 @@ func (c *cli) runAudit(ctx context.Context, log string, f auditFlags, cfg *audit
 	if f.trust == "" {
 		return nil, errors.New("no trust file (hint: name it with --trust FILE; get it from the log's operator, not from the log)")
 	}
-	raw, err := readBounded(f.trust, trust.MaxFileBytes)
+	raw, err := durable.ReadFile(f.trust, trust.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("the trust file cannot be read: %w", err)
 	}
@@ -136,7 +136,7 @@ func (c *cli) runAudit(ctx context.Context, log string, f auditFlags, cfg *audit
 		return nil, fmt.Errorf("%s: %w", f.trust, err)
 	}
 	if f.policy != "" {
-		if raw, err = readBounded(f.policy, trust.MaxPolicyBytes); err != nil {
+		if raw, err = durable.ReadFile(f.policy, trust.MaxPolicyBytes); err != nil {
 			return nil, fmt.Errorf("the policy cannot be read: %w", err)
 		}
 		if cfg.Policy, err = trust.ParsePolicy(raw); err != nil {
@@ -215,23 +215,6 @@ func openLog(ctx context.Context, log string, timeout time.Duration) (tiles.Sour
 		}
 	}
 	return nil, nil, fmt.Errorf("there is no checkpoint at %s, nor under log/ there: %w (hint: name the prefix of the log's tiles, like https://ledger.example/log/)", base, first)
-}
-
-// readBounded reads a file of at most that many bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s is over %d bytes", path, most)
-	}
-	return b, nil
 }
 
 // findingsFile holds all findings, one a line. It is put in place when it is whole.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/backup"
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 )
@@ -84,7 +85,7 @@ a second history. --verify checks, asks, and writes nothing.`,
 
 // askWitnesses asks which checkpoint of the log in a backup they have.
 func (c *cli) askWitnesses(cmd *cobra.Command, last, policyFile string) ([]seenBy, error) {
-	text, err := readBounded(policyFile, trust.MaxPolicyBytes)
+	text, err := durable.ReadFile(policyFile, trust.MaxPolicyBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/admit"
+
+	"counterfoil/internal/durable"
 )
 
 // trustFlags name the files that verifiers of evidence believe, as the flags of
@@ -44,7 +46,7 @@ func (f *trustFlags) stack(c *cli) (*admit.Stack, error) {
 // readNamed reads a file that the command line names. One that cannot be read is
 // wrong usage.
 func readNamed(name string, most int64) ([]byte, error) {
-	b, err := readBounded(name, most)
+	b, err := durable.ReadFile(name, most)
 	if err != nil {
 		return nil, usagef("is it the right file?", "%v", err)
 	}

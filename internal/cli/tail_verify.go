@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"counterfoil/internal/durable"
 	"counterfoil/ledger/consumer"
 	"counterfoil/ledger/consumer/natsfeed"
 	"counterfoil/ledger/trust"
@@ -98,7 +99,7 @@ func (c *cli) tailVerified(cmd *cobra.Command, v tailVerify, from uint64, follow
 // tailConfig opens what the flags name.
 func (c *cli) tailConfig(cmd *cobra.Command, v tailVerify, follow bool) (cfg consumer.Config, done func(), err error) {
 	done = func() {}
-	raw, err := readBounded(v.trust, trust.MaxFileBytes)
+	raw, err := durable.ReadFile(v.trust, trust.MaxFileBytes)
 	if err != nil {
 		return cfg, done, fmt.Errorf("the trust file cannot be read: %w", err)
 	}
@@ -106,7 +107,7 @@ func (c *cli) tailConfig(cmd *cobra.Command, v tailVerify, follow bool) (cfg con
 		return cfg, done, fmt.Errorf("%s: %w", v.trust, err)
 	}
 	if v.policy != "" {
-		if raw, err = readBounded(v.policy, trust.MaxPolicyBytes); err != nil {
+		if raw, err = durable.ReadFile(v.policy, trust.MaxPolicyBytes); err != nil {
 			return cfg, done, fmt.Errorf("the policy cannot be read: %w", err)
 		}
 		if cfg.Policy, err = trust.ParsePolicy(raw); err != nil {

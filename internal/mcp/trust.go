@@ -2,10 +2,10 @@ package mcp
 
 import (
 	"fmt"
-	"io"
-	"os"
 
 	"counterfoil/ledger/trust"
+
+	"counterfoil/internal/durable"
 )
 
 // TrustFile reads an operator's trust file, at once and then at every call of
@@ -16,16 +16,11 @@ func TrustFile(path string) (func() (*trust.File, error), error) {
 		return nil, nil
 	}
 	read := func() (*trust.File, error) {
-		f, err := os.Open(path)
+		b, err := durable.ReadFile(path, trust.MaxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("trust file: %w", err)
 		}
-		defer f.Close() //nolint:errcheck // nothing was written
-		b, err := io.ReadAll(io.LimitReader(f, trust.MaxFileBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("trust file: %w", err)
-		}
-		file, err := trust.Parse(b) // refuses what is over its bound
+		file, err := trust.Parse(b)
 		if err != nil {
 			return nil, fmt.Errorf("trust file %s: %w", path, err)
 		}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"counterfoil/internal/durable"
@@ -107,21 +105,7 @@ func parseRecord(data []byte) (origin string, t tree, err error) {
 
 func (g *guard) path() string { return filepath.Join(g.dir, guardFile) }
 
-func (g *guard) read() ([]byte, error) {
-	f, err := os.Open(g.path())
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxGuard+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", g.path(), err)
-	}
-	if len(b) > maxGuard {
-		return nil, fmt.Errorf("%s is longer than %d bytes", g.path(), maxGuard)
-	}
-	return b, nil
-}
+func (g *guard) read() ([]byte, error) { return durable.ReadFile(g.path(), maxGuard) }
 
 // load reads the record at the start. An error for no record is fs.ErrNotExist.
 func (g *guard) load() error {

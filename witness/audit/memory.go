@@ -1,13 +1,11 @@
 package audit
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,7 +58,7 @@ func (m memory) sum() (string, error) {
 // readMemory reads a state file; nil if there is none. Its checkpoint is verified
 // again, and its range gives the checkpoint's root.
 func readMemory(path string, key trust.VerifierKey) (*Checkpoint, error) {
-	raw, err := readFile(path, maxStateBytes)
+	raw, err := durable.ReadFile(path, maxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -108,27 +106,4 @@ func writeMemory(path string, c *Checkpoint, edge []tiles.Hash, p *position) err
 		return fmt.Errorf("encode the audit state: %w", err)
 	}
 	return durable.WriteFile(path, append(b, '\n'), 0o600)
-}
-
-// readFile reads a file of at most that many bytes.
-func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
-	case st.Size() > most:
-		return nil, fmt.Errorf("%s has %d bytes, limit %d", path, st.Size(), most)
-	}
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(f); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }

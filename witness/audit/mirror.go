@@ -45,7 +45,7 @@ func openMirror(dir string, key trust.VerifierKey) (*mirror, error) {
 		return nil, err
 	}
 	m := &mirror{dir: dir, src: tiles.Dir(dir), made: map[string]bool{}}
-	raw, err := readFile(filepath.Join(dir, "checkpoint"), trust.MaxNoteBytes)
+	raw, err := durable.ReadFile(filepath.Join(dir, "checkpoint"), trust.MaxNoteBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -120,7 +120,7 @@ func (m *mirror) keepUnit(u *unit, s *stored) error {
 // full one is durable.
 func (m *mirror) keep(p tiles.Path, data []byte) error {
 	name := filepath.Join(m.dir, filepath.FromSlash(p.String()))
-	have, err := readFile(name, int64(len(data)))
+	have, err := durable.ReadFile(name, int64(len(data)))
 	switch {
 	case err == nil && bytes.Equal(have, data):
 	case errors.Is(err, fs.ErrNotExist):
@@ -161,7 +161,7 @@ func (m *mirror) compareOlder(p tiles.Path, dir string, data []byte) error {
 		old := p
 		old.Width = w
 		want := data[:beginning(p.Kind, data, w)]
-		have, err := readFile(filepath.Join(dir, e.Name()), int64(len(data)))
+		have, err := durable.ReadFile(filepath.Join(dir, e.Name()), int64(len(data)))
 		if err != nil || !bytes.Equal(have, want) {
 			m.wrong(old, "a file of the mirror holds something else than the log")
 		}
@@ -221,7 +221,7 @@ func (m *mirror) finish(ctx context.Context, p *prover, c *Checkpoint) error {
 	}
 	note := c.Note.Append(nil)
 	name := filepath.Join(m.dir, "checkpoint")
-	if have, err := readFile(name, trust.MaxNoteBytes); err == nil && bytes.Equal(have, note) {
+	if have, err := durable.ReadFile(name, trust.MaxNoteBytes); err == nil && bytes.Equal(have, note) {
 		return nil
 	}
 	if err := durable.WriteFile(name, note, 0o644); err != nil {

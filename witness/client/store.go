@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -88,7 +87,7 @@ func (s *store) save(c *cosigned) error {
 // load reads cosigned.json; nil if there is none. A file that cannot be
 // understood is moved aside: it can be asked for again.
 func (s *store) load(origin string) (c *cosigned, aside error, err error) {
-	b, err := readBounded(s.cosignedFile(), maxCosigned)
+	b, err := durable.ReadFile(s.cosignedFile(), maxCosigned)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -158,7 +157,7 @@ func (s *store) incidents() (list []*Incident, errs []error) {
 }
 
 func readIncident(path string) (*Incident, error) {
-	b, err := readBounded(path, maxIncident)
+	b, err := durable.ReadFile(path, maxIncident)
 	if err != nil {
 		return nil, err
 	}
@@ -192,19 +191,6 @@ func (s *store) stopped() *Incident {
 		return &Incident{Verdict: VerdictSetBack, Detail: "what happened cannot be read: " + err.Error()}
 	}
 	return i
-}
-
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s is longer than %d bytes", path, limit)
-	}
-	return b, err
 }
 
 // document is the board as it is stored: checkpoints with cosignatures. Of those

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -131,20 +130,12 @@ func (d *Dir) file(name string) string { return filepath.Join(d.path, name+".jso
 // Load reads a document into v and reports whether there is one. Members that v
 // does not have are refused.
 func (d *Dir) Load(name string, v any) (found bool, err error) {
-	f, err := os.Open(d.file(name))
+	b, err := durable.ReadFile(d.file(name), maxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read the state: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return false, fmt.Errorf("read the state: %w", err)
-	}
-	if len(b) > maxDocument {
-		return false, fmt.Errorf("%s is over %d bytes", d.file(name), maxDocument)
 	}
 	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
 		return false, fmt.Errorf("%s: %w", d.file(name), err)

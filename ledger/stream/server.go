@@ -221,6 +221,9 @@ func (e *embedded) stop(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if e.cfg.Cluster != nil {
+			e.handOver(ctx, srv)
+		}
 		shutdown(srv)
 	}()
 	select {

@@ -200,6 +200,7 @@ type calls struct {
 	ns      *nodes
 	got     *acks
 	stop    chan struct{}
+	once    sync.Once
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	longest time.Duration
@@ -210,6 +211,7 @@ type calls struct {
 func (ns *nodes) load(name string, clients int) *calls {
 	c := &calls{ns: ns, got: &acks{all: map[string]receipt{}}, stop: make(chan struct{})}
 	ns.loadInto(c, name, clients)
+	ns.t.Cleanup(c.halt)
 	return c
 }
 
@@ -250,6 +252,13 @@ func (c *calls) send(at int, path string, body []byte) (receipt, bool) {
 				return receipt{}, false
 			}
 		}
+		select {
+		case <-c.stop:
+			if c.ns.t.Failed() {
+				return receipt{}, false // nobody waits for it any more
+			}
+		default:
+		}
 		if time.Since(begun) > patience {
 			c.ns.t.Errorf("%.80s: not taken within %v", body, patience)
 			return receipt{}, false
@@ -289,9 +298,14 @@ func (c *calls) grown(n int) {
 	}
 }
 
-func (c *calls) end() {
-	close(c.stop)
+// halt ends the clients.
+func (c *calls) halt() {
+	c.once.Do(func() { close(c.stop) })
 	c.wg.Wait()
+}
+
+func (c *calls) end() {
+	c.halt()
 	slices.Sort(c.pauses)
 	if n := len(c.pauses); n > 0 {
 		c.ns.t.Logf("%d events; %d waited for more than 0.5 s, the longest %v, half of those under %v", c.sent, n, c.longest.Round(time.Millisecond), c.pauses[n/2].Round(time.Millisecond))

@@ -30,6 +30,7 @@ func nodeRounds(t *testing.T, short int) int {
 
 // TestNodes_KillEachInTurn kills each node in turn under load and starts it again.
 func TestNodes_KillEachInTurn(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("turn", 8)
 	for r := range nodeRounds(t, 3) {
@@ -44,6 +45,7 @@ func TestNodes_KillEachInTurn(t *testing.T) {
 
 // TestNodes_KillTheSigner kills the node that signs, again and again.
 func TestNodes_KillTheSigner(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("signer", 8)
 	for range nodeRounds(t, 2) {
@@ -62,6 +64,7 @@ func TestNodes_KillTheSigner(t *testing.T) {
 // TestNodes_Partition cuts the node that signs off from the others: it publishes
 // nothing, the others go on, and there is one history when the wires are mended.
 func TestNodes_Partition(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("cut", 8)
 	for range nodeRounds(t, 1) {
@@ -93,6 +96,7 @@ func (ns *nodes) published(i int) uint64 {
 
 // TestNodes_SignerSleeps stops the node that signs for longer than its lease.
 func TestNodes_SignerSleeps(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("asleep", 8)
 	for range nodeRounds(t, 1) {
@@ -112,6 +116,7 @@ func TestNodes_SignerSleeps(t *testing.T) {
 
 // TestNodes_AllKilled kills all nodes at once.
 func TestNodes_AllKilled(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("all", 8)
 	for range nodeRounds(t, 1) {
@@ -130,6 +135,7 @@ func TestNodes_AllKilled(t *testing.T) {
 // TestNodes_RollingRestart stops each node as an operator does and starts it again:
 // a client that tries the next node never waits longer than its patience.
 func TestNodes_RollingRestart(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("rolling", 8)
 	for r := range 3 * nodeRounds(t, 1) {
@@ -144,6 +150,7 @@ func TestNodes_RollingRestart(t *testing.T) {
 // TestNodes_WipedAndOld deletes what one node keeps, and puts an old copy in place
 // of another's: both come back with the tree of all.
 func TestNodes_WipedAndOld(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := startNodes(t)
 	c := ns.load("wiped", 4)
 	c.grown(60)
@@ -201,6 +208,7 @@ func (ns *nodes) first(i int) uint64 {
 // TestNodes_OneClockIsOff runs one node with a clock an hour fast and another one a
 // day slow.
 func TestNodes_OneClockIsOff(t *testing.T) {
+	t.Parallel() // the nodes wait for one another more than for a processor
 	ns := prepareNodes(t)
 	for i, offset := range []time.Duration{time.Hour, -24 * time.Hour} {
 		ns.clocked(i, offset)

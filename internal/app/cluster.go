@@ -12,6 +12,7 @@ import (
 
 	"counterfoil/internal/api"
 	"counterfoil/internal/durable"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/lease"
 	"counterfoil/ledger/stream"
 	"counterfoil/ledger/tlog"
@@ -211,7 +212,7 @@ func (l *Ledger) followSigner(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.log.Warn("the checkpoint of another node is not taken yet", "error", err)
-			if !pause(ctx, retryAdopt) {
+			if wait.For(ctx, retryAdopt) != nil {
 				return nil
 			}
 			continue
@@ -343,7 +344,7 @@ func (l *Ledger) steadily(step func(context.Context) error) func(context.Context
 		defer cancel()
 		for {
 			err := step(ctx)
-			if l.cluster == nil || !errors.Is(err, stream.ErrUnavailable) || !pause(limited, steadyPause) {
+			if l.cluster == nil || !errors.Is(err, stream.ErrUnavailable) || wait.For(limited, steadyPause) != nil {
 				return err
 			}
 		}

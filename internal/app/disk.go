@@ -8,6 +8,7 @@ import (
 
 	"counterfoil/internal/api"
 	"counterfoil/internal/durable"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/vault"
 )
 
@@ -92,7 +93,7 @@ func (w *diskWatch) look() error {
 }
 
 func (w *diskWatch) run(ctx context.Context) {
-	for pause(ctx, diskEvery) {
+	for wait.For(ctx, diskEvery) == nil {
 		_ = w.look() // a file system that cannot be asked fails elsewhere
 		w.measure()
 	}

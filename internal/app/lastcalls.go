@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // How a stop waits for the last callers: until nobody has connected for a moment.
@@ -50,7 +52,7 @@ func (c *lastCalls) wait(ctx context.Context) {
 	defer cancel()
 	for at := c.arrived.Load(); at != 0; at = c.arrived.Load() {
 		rest := lastCallQuiet - (time.Since(c.began) - time.Duration(at))
-		if rest <= 0 || !pause(ctx, rest) {
+		if rest <= 0 || wait.For(ctx, rest) != nil {
 			return
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // publisher signs a checkpoint soon after the log has grown, at most once per
@@ -39,10 +41,10 @@ func (p *publisher) run(ctx context.Context) {
 		grown := p.grown()
 		mine, turn := p.turn()
 		if mine && p.size() > p.Size() {
-			if !p.step(ctx) && !pause(ctx, retryPublish) {
+			if !p.step(ctx) && wait.For(ctx, retryPublish) != nil {
 				break
 			}
-			if !pause(ctx, p.every) {
+			if wait.For(ctx, p.every) != nil {
 				break
 			}
 			continue
@@ -110,18 +112,6 @@ func (l *Ledger) publishAgain(ctx context.Context) {
 	}
 	if _, err := l.publish(ctx); err != nil {
 		l.log.Warn("no checkpoint of the whole log could be signed at the start", "published", size, "size", l.tlog.Size(), "error", err)
-	}
-}
-
-// pause waits, and reports whether ctx is still good.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -15,11 +15,11 @@ import (
 
 	"counterfoil/internal/admit"
 	"counterfoil/internal/durable"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
 	"counterfoil/ledger/admission/evidence/sigstore"
 	"counterfoil/ledger/admission/policy"
-	"counterfoil/ledger/client"
 )
 
 // mcpRegistry is where names are looked up.
@@ -139,7 +139,7 @@ func (c *cli) admit(ctx context.Context, f *admitFlags) (*admit.Result, error) {
 	}
 	defer cl.Close()
 	res, err := admit.Run(ctx, admit.Config{
-		Ledger: cl, Policy: p, Stack: stack, Registry: f.registry, Wait: stage, Random: c.env.Random, Pause: client.Pause,
+		Ledger: cl, Policy: p, Stack: stack, Registry: f.registry, Wait: stage, Random: c.env.Random, Pause: wait.For,
 	}, f.req)
 	var wrong *admit.Usage
 	if errors.As(err, &wrong) {

@@ -10,6 +10,7 @@ import (
 
 	"counterfoil/internal/program"
 	"counterfoil/internal/readback"
+	"counterfoil/internal/wait"
 )
 
 // helperPath is the PATH of helpers.
@@ -89,12 +90,8 @@ func (c *cli) reconcileAll(ctx context.Context, a *autoFlags) error {
 		if err != nil {
 			c.say("counterfoil: %s; trying again in %s", plain(err.Error()), a.every)
 		}
-		t := time.NewTimer(a.every)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, a.every) != nil {
 			return nil
-		case <-t.C:
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"counterfoil/internal/reviewer"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
@@ -110,7 +111,7 @@ func (c *cli) judgeOf(ctx context.Context, f *runFlags, l reviewer.Ledger) (*rev
 	if err != nil {
 		return nil, err
 	}
-	j := &review.Judge{Archive: l, Policy: p, Verifiers: stack.Verifiers, At: c.env.Now().UTC().Truncate(time.Millisecond), Pause: pauseFor}
+	j := &review.Judge{Archive: l, Policy: p, Verifiers: stack.Verifiers, At: c.env.Now().UTC().Truncate(time.Millisecond), Pause: wait.For}
 	if f.live {
 		j.Live = reviewer.Registry{Fetch: stack.Fetch}
 	}
@@ -132,17 +133,6 @@ func infosOf(j *review.Judge) []admission.VerifierInfo {
 		infos = append(infos, v.Info())
 	}
 	return infos
-}
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 func (c *cli) reviewRun(ctx context.Context, f *runFlags) error {

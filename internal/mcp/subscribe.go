@@ -9,6 +9,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"counterfoil/internal/api"
+
+	"counterfoil/internal/wait"
 )
 
 // maxSubscriptions bounds the attempts that one session may follow.
@@ -127,12 +129,8 @@ func (u *subscriptions) follow(ctx context.Context, from uint64) {
 			return
 		}
 		s.cfg.Logger.Warn("following the log for subscribers broke off", "error", err)
-		t := time.NewTimer(followPause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, followPause) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }

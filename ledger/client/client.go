@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // Bounds of what the client reads and sends, in bytes.
@@ -95,7 +97,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.Retries = defaultRetries
 	}
 	if cfg.Pause == nil {
-		cfg.Pause = Pause
+		cfg.Pause = wait.For
 	}
 	if cfg.Idle == 0 {
 		cfg.Idle = 45 * time.Second
@@ -122,18 +124,6 @@ func (c *Client) Server() string { return c.base.String() }
 
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Pause waits in real time; it returns early with the error of ctx.
-func Pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
 
 // request opens one request. The caller closes the body of the answer, whose
 // status is 2xx.

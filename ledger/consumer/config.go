@@ -8,6 +8,7 @@ import (
 
 	"github.com/transparency-dev/merkle/compact"
 
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
 )
@@ -118,7 +119,7 @@ func New(cfg Config) (*Follower, error) {
 		cfg.Tries = DefaultTries
 	}
 	if cfg.Pause == nil {
-		cfg.Pause = sleep
+		cfg.Pause = wait.For
 	}
 	f := &Follower{cfg: cfg, next: cfg.From, edge: ranges.NewEmptyRange(0)}
 	f.freshTiles()
@@ -132,14 +133,3 @@ func New(cfg Config) (*Follower, error) {
 }
 
 var ranges = compact.RangeFactory{Hash: foldBytes}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // maxCheckpoint bounds a checkpoint that is read: a note with 100 ML-DSA-44
@@ -80,7 +82,7 @@ func HTTP(base string, cfg HTTPConfig) (Source, error) {
 		cfg.Attempts = 4
 	}
 	if cfg.Pause == nil {
-		cfg.Pause = sleep
+		cfg.Pause = wait.For
 	}
 	return &httpSource{base: strings.TrimSuffix(u.String(), "/") + "/", cfg: cfg}, nil
 }
@@ -176,15 +178,4 @@ func withCause(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"counterfoil/internal/wait"
 )
 
 // Views is a live server's list of attempts, ordered by the leaf index of their
@@ -122,12 +124,8 @@ func (r *run) firstPage(ctx context.Context) (ViewPage, error) {
 		if try == patience {
 			return page, fmt.Errorf("the server's views reflect %d leaves of %d (hint: is it the server of this log? counterfoil doctor shows its lag)", page.TreeSize, r.now.Size)
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return page, context.Cause(ctx)
+		if err := wait.For(ctx, pause); err != nil {
+			return page, err
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"counterfoil/internal/proxy/state"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/client"
 )
 
@@ -194,7 +195,7 @@ func (g *Gate) insist(once bool) (d *client.Disposition, at time.Time, err error
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, patience)
 	defer cancel()
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		at = g.cfg.Now()
 		var ans *client.Answer[client.Disposition]
 		if ans, err = g.cfg.Ledger.Disposition(ctx, g.cfg.Contract); err == nil {
@@ -203,11 +204,7 @@ func (g *Gate) insist(once bool) (d *client.Disposition, at time.Time, err error
 		if once || !passing(err) {
 			return nil, at, err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, pause) != nil {
 			return nil, at, err
 		}
 	}

@@ -32,6 +32,7 @@ import (
 
 	"counterfoil/internal/proxy/state"
 	"counterfoil/internal/toolcall"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/client"
 	"counterfoil/ledger/event"
 )
@@ -110,7 +111,7 @@ func New(cfg Config) (*Recorder, error) {
 		cfg.Patience = DefaultPatience
 	}
 	if cfg.Pause == nil {
-		cfg.Pause = pause
+		cfg.Pause = wait.For
 	}
 	r := &Recorder{cfg: cfg}
 	r.ctx, r.stop = context.WithCancel(context.Background())
@@ -212,15 +213,4 @@ func (r *Recorder) begin(c *Call) *client.Begin {
 	}
 	b.PrivateInput, b.PrivateInputRaw = private(c.Input)
 	return b
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"counterfoil/ledger/admission"
+
+	"counterfoil/internal/wait"
 )
 
 // Defaults of [Config].
@@ -85,7 +87,7 @@ func New(cfg Config) (*Fetcher, error) {
 	cfg.Redirects = cmp.Or(cfg.Redirects, DefaultRedirects)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "counterfoil")
 	if cfg.Pause == nil {
-		cfg.Pause = sleep
+		cfg.Pause = wait.For
 	}
 	return &Fetcher{cfg}, nil
 }
@@ -214,15 +216,4 @@ func Redact(locator string) string {
 func clean(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	return c.String()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

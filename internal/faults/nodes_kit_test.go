@@ -51,6 +51,12 @@ type nodes struct {
 // prepareNodes makes three directories and starts nothing.
 func prepareNodes(t testing.TB) *nodes {
 	t.Helper()
+	return prepareNodesAt(t, nil)
+}
+
+// prepareNodesAt is prepareNodes with the directories of some given.
+func prepareNodesAt(t testing.TB, at map[int]string) *nodes {
+	t.Helper()
 	ns := &nodes{t: t, dir: t.TempDir(), seen: &checkpoints{}}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -59,6 +65,9 @@ func prepareNodes(t testing.TB) *nodes {
 	})
 	for i := range 3 {
 		ns.listn[i], ns.home[i] = freeAddr(t), filepath.Join(ns.dir, "n"+strconv.Itoa(i+1))
+		if dir := at[i]; dir != "" {
+			ns.home[i] = dir
+		}
 	}
 	for i := range 3 {
 		for j := range 3 {

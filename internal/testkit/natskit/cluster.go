@@ -1,0 +1,88 @@
+package natskit
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Cluster is three NATS servers in this process that keep streams together, as an
+// operator runs them.
+type Cluster struct {
+	// URL names all of them, by commas.
+	URL string
+
+	t    testing.TB
+	opts [3]*server.Options
+	srv  [3]*server.Server
+}
+
+// StartCluster runs three servers on store directories below dir.
+func StartCluster(t testing.TB, dir string) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	var routes []*url.URL
+	var listeners []net.Listener
+	for range c.opts {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, ln)
+		routes = append(routes, &url.URL{Scheme: "nats-route", Host: ln.Addr().String()})
+	}
+	for i, ln := range listeners {
+		port := ln.Addr().(*net.TCPAddr).Port
+		if err := ln.Close(); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("s", i+1)
+		c.opts[i] = &server.Options{ServerName: name, Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(dir, name),
+			SyncAlways: true, NoSigs: true, NoLog: true, Routes: routes,
+			Cluster: server.ClusterOpts{Name: "external", Host: "127.0.0.1", Port: port}}
+	}
+	var urls []string
+	for i := range c.opts {
+		c.Restart(i)
+		c.opts[i].Port = c.srv[i].Addr().(*net.TCPAddr).Port // the same over restarts
+		urls = append(urls, c.srv[i].ClientURL())
+	}
+	c.URL = strings.Join(urls, ",")
+	t.Cleanup(func() {
+		for i := range c.srv {
+			c.Stop(i)
+		}
+	})
+	return c
+}
+
+// Stop ends a server.
+func (c *Cluster) Stop(i int) {
+	if c.srv[i] != nil {
+		c.srv[i].Shutdown()
+		c.srv[i].WaitForShutdown()
+		c.srv[i] = nil
+	}
+}
+
+// Restart runs a server again on what it kept.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	srv, err := server.NewServer(c.opts[i].Clone())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	srv.Start()
+	for deadline := time.Now().Add(30 * time.Second); srv.Addr() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("the server does not listen")
+		}
+	}
+	c.srv[i] = srv
+}

@@ -53,8 +53,9 @@ type Tail struct {
 	consumer string // empty: none
 	gen      uint64 // connection that the consumer was made on
 	pulls    uint64
-	missing  int   // messages that the current request may still bring
-	failed   error // for good
+	missing  int           // messages that the current request may still bring
+	patience time.Duration // of the last try to make a consumer; 0 after one that was made
+	failed   error         // for good
 }
 
 // Tail starts reading at sequence from (at least 1). It ends with ctx. A tail
@@ -169,7 +170,16 @@ func (t *Tail) open(ctx context.Context, gen uint64) error {
 		t.sub = sub
 	}
 	t.drop()
+	// A cluster may give the consumer to a server that just died, and none answers
+	// for it then: the next try is under another name, for another server.
+	t.pulls++
 	name := "tail-" + t.inbox[strings.LastIndexByte(t.inbox, '.')+1:] + "-" + strconv.FormatUint(t.pulls, 36)
+	if t.s.cfg.clustered() {
+		t.patience = min(max(2*t.patience, resendAfter), requestAgainAfter)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.patience)
+		defer cancel()
+	}
 	err := t.s.api(ctx, "CONSUMER.CREATE."+t.s.cfg.Name+"."+name, map[string]any{
 		"stream_name": t.s.cfg.Name,
 		"config": map[string]any{
@@ -186,8 +196,7 @@ func (t *Tail) open(ctx context.Context, gen uint64) error {
 	if err != nil {
 		return fmt.Errorf("consumer at %d: %w", t.next, err)
 	}
-	t.consumer, t.gen, t.missing = name, gen, 0
-	t.pulls++
+	t.consumer, t.gen, t.missing, t.patience = name, gen, 0, 0
 	return nil
 }
 

@@ -51,3 +51,30 @@ func TestCluster_TailsOutliveAServer(t *testing.T) {
 	put(stay[1], 50)
 	wg.Wait()
 }
+
+// A reader asks for another consumer, not for the same again, when none answers for
+// the first: that may be on a server that just died (LOG-04).
+func TestCluster_TailAsksForAnotherConsumer(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	mustPublish(t, c.s[0], 1, "leaf", 0)
+	for _, i := range []int{1, 2} {
+		c.closeNode(t, i)
+	}
+	s := c.s[0]
+	asked, err := s.nc.SubscribeSync("$JS.API.CONSUMER.CREATE." + DefaultName + ".>")
+	must(t, err)
+	tail := s.Tail(t.Context(), 1)
+	names := map[string]bool{}
+	for range 2 {
+		if err := tail.create(t.Context(), 1); err == nil {
+			t.Fatal("a consumer was made by one of three")
+		}
+		m, err := asked.NextMsgWithContext(t.Context())
+		must(t, err)
+		names[m.Subject] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("the same consumer was asked for twice: %v", names)
+	}
+}

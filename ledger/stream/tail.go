@@ -160,6 +160,11 @@ func (t *Tail) open(ctx context.Context, gen uint64) error {
 	if err := t.look(ctx); err != nil {
 		return err
 	}
+	return t.create(ctx, gen)
+}
+
+// create makes the consumer.
+func (t *Tail) create(ctx context.Context, gen uint64) error {
 	if t.sub == nil {
 		t.inbox = t.s.nc.NewInbox()
 		t.ch = make(chan *nats.Msg, 2*pullBatch+64)

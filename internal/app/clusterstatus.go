@@ -95,3 +95,31 @@ func (l *Ledger) clusterView() func(context.Context) *api.Cluster {
 	}
 	return l.Cluster
 }
+
+func (l *Ledger) signsMetric() float64 {
+	if signs, _ := l.signs(); signs {
+		return 1
+	}
+	return 0
+}
+
+func (l *Ledger) epochMetric() float64 {
+	if l.cluster == nil {
+		return 0
+	}
+	rec, _ := l.cluster.lease.Record()
+	return float64(rec.Epoch)
+}
+
+func (l *Ledger) awayMetric() float64 {
+	if l.cluster == nil {
+		return 0
+	}
+	away := 0
+	for _, n := range l.cluster.nodes.list() {
+		if n.Away {
+			away++
+		}
+	}
+	return float64(away)
+}

@@ -38,10 +38,11 @@ func (l *Ledger) gauges() telemetry.Gauges {
 		ReserveBytes:  func() float64 { return float64(l.disk.keep(l.waiting())) },
 		Attempts:      l.unfinished,
 		PublishedAge:  func() float64 { return l.cfg.Now().Sub(l.pub.At()).Seconds() },
-		Lags:          l.lags,
-		Checks:        l.checkMetrics,
-		Dispositions:  l.dispositions,
-		Version:       l.cfg.Version, Durability: l.cfg.Durability,
+		Signs:         l.signsMetric, Epoch: l.epochMetric, NodesAway: l.awayMetric,
+		Lags:         l.lags,
+		Checks:       l.checkMetrics,
+		Dispositions: l.dispositions,
+		Version:      l.cfg.Version, Durability: l.cfg.Durability,
 	}
 }
 

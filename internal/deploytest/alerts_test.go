@@ -164,7 +164,10 @@ func TestAlertsFire(t *testing.T) {
 		"CounterfoilOpenAttempts":    {series{`counterfoil_oldest_attempt_age_seconds{state="open"} 86340+60x20`}, series{`counterfoil_oldest_attempt_age_seconds{state="open"} 0x20`}, 2},
 		"CounterfoilQuarantined": {series{`counterfoil_dispositions{instance="l",kind="contract",disposition="quarantine"} 0 0 1x20`},
 			series{`counterfoil_dispositions{instance="l",kind="contract",disposition="quarantine"} 0x20`, `counterfoil_dispositions{instance="l",kind="contract",disposition="continue"} 9x20`}, 2},
-		"CounterfoilRestarting":      {series{`process_start_time_seconds` + l + ` 0 1 2 3x20`}, series{`process_start_time_seconds` + l + ` 0 1 2x20`}, 3},
+		"CounterfoilRestarting": {series{`process_start_time_seconds` + l + ` 0 1 2 3x20`}, series{`process_start_time_seconds` + l + ` 0 1 2x20`}, 3},
+		"CounterfoilNoSigner": {series{`counterfoil_signs{instance="n1",job="counterfoil"} 1 0x20`, `counterfoil_signs{instance="n2",job="counterfoil"} 0x20`},
+			series{`counterfoil_signs{instance="n1",job="counterfoil"} 1 0x20`, `counterfoil_signs{instance="n2",job="counterfoil"} 0 1x20`}, 2},
+		"CounterfoilNodeAway":        {series{`counterfoil_nodes_away` + l + ` 0 1x20`}, series{`counterfoil_nodes_away` + l + ` 0 1 1 0x20`}, 6},
 		"CounterfoilWitnessDown":     {series{`up` + w + ` 1 0x20`}, series{`up` + w + ` 1x20`, `counterfoil_witness_ready` + w + ` 1x20`, `up` + l + ` 0x20`}, 6},
 		"CounterfoilWitnessEvidence": {series{`counterfoil_witness_evidence` + w + ` 0 1x20`}, series{`counterfoil_witness_evidence` + w + ` 0x20`}, 1},
 	}

@@ -32,6 +32,10 @@ type Gauges struct {
 	FreeBytes     func() float64
 	ReserveBytes  func() float64 // below which no event is taken now
 	PublishedAge  func() float64
+	// Signs is 1 if this node is the one that signs, Epoch how often another one took
+	// over, NodesAway how many of the ledger's nodes do not report. A ledger alone
+	// signs, in epoch 0.
+	Signs, Epoch, NodesAway func() float64
 	// Lags are how far the stages are behind.
 	Lags func() Lags
 	// Checks are the named conditions of readiness.
@@ -47,7 +51,7 @@ type Gauges struct {
 }
 
 // reasons are why an event cannot be taken at the moment, as docs/spec/http.md has them.
-var reasons = []string{"disk_full", "key_missing", "log_behind", "log_set_back", "log_unavailable", "signer_unavailable", "stopping", "stream_unavailable", "vault_unavailable"}
+var reasons = []string{"disk_full", "key_missing", "log_behind", "log_set_back", "log_unavailable", "not_signer", "signer_unavailable", "stopping", "stream_unavailable", "vault_unavailable"}
 
 // buckets cover 0.5 ms to 16 s.
 var buckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
@@ -83,6 +87,9 @@ func New(g Gauges) *Metrics {
 		{"counterfoil_free_bytes", "Free bytes on the file system of the data directory.", g.FreeBytes},
 		{"counterfoil_reserve_bytes", "Free bytes below which no event is taken now.", g.ReserveBytes},
 		{"counterfoil_checkpoint_age_seconds", "Age of the newest signed checkpoint.", g.PublishedAge},
+		{"counterfoil_signs", "1 if this node signs checkpoints; of several nodes one does.", g.Signs},
+		{"counterfoil_signer_epoch", "How often another node began to sign; 0 of a ledger alone.", g.Epoch},
+		{"counterfoil_nodes_away", "Nodes of the ledger that do not report.", g.NodesAway},
 	} {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.read))
 	}

@@ -100,6 +100,7 @@ func (f *Future) await(ctx context.Context, most time.Duration) (uint64, error) 
 	case <-f.done:
 		return f.seq, f.err
 	case <-t.C:
+	case <-f.elected:
 	case <-ctx.Done():
 		why = ctx.Err()
 	case <-f.p.s.ctx.Done():

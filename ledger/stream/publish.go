@@ -94,6 +94,8 @@ type Future struct {
 	gated  bool   // the gate ends it; what Heal publishes passes
 	token  uint64
 	until  time.Time // when it counts as unanswered
+	// elected is closed by an election after it was sent.
+	elected <-chan struct{}
 
 	done chan struct{} // closed once seq and err are set
 	seq  uint64
@@ -183,7 +185,7 @@ func (p *publisher) send(m Msg, e expectation, until time.Time) (*Future, error)
 	if err := p.s.checked(); err != nil {
 		return nil, err
 	}
-	f := &Future{p: p, msg: m, expect: e, seen: p.s.seen.Load(), until: until, done: make(chan struct{})}
+	f := &Future{p: p, msg: m, expect: e, seen: p.s.seen.Load(), until: until, elected: p.s.elected.wait(), done: make(chan struct{})}
 	p.mu.Lock()
 	p.next++
 	f.token = p.next

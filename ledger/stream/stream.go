@@ -164,6 +164,7 @@ type Stream struct {
 
 	seen     atomic.Uint64 // highest sequence that was acknowledged or read
 	gate     gate
+	elected  elections     // of the stream's leader, in a cluster
 	rewinds  atomic.Uint64 // times that the stream went back
 	maintain sync.Mutex    // held while the server restarts or the stream is healed
 	kick     chan struct{} // wakes the watch; capacity 1
@@ -212,6 +213,9 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 		return nil, err
 	}
 	if err := s.pub.start(); err != nil {
+		return nil, err
+	}
+	if err := s.hearElections(); err != nil {
 		return nil, err
 	}
 	if s.cfg.Cluster != nil {

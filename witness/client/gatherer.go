@@ -346,19 +346,29 @@ func (g *Gatherer) write() bool {
 }
 
 // AskedOnce waits until every witness has answered, or failed, once; at most
-// until ctx ends. A log that is stopped asks nobody.
+// until ctx ends. A log that is stopped asks nobody: then it returns at once, also
+// if what one witness answered stopped it while the others were yet to be asked.
 func (g *Gatherer) AskedOnce(ctx context.Context) {
-	if g.Stopped() != nil {
-		return
-	}
 	for _, w := range g.witnesses {
-		if w.policy.URL == "" {
-			continue
+		if w.policy.URL != "" && !g.asked(ctx, w) {
+			return
+		}
+	}
+}
+
+// asked waits for the first answer of w; false if nobody waits for it any more.
+func (g *Gatherer) asked(ctx context.Context, w *witness) bool {
+	for {
+		changed := g.Changed()
+		if g.Stopped() != nil {
+			return false
 		}
 		select {
 		case <-w.first:
+			return true
+		case <-changed:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

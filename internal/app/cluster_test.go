@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -207,6 +209,12 @@ func TestKeysOfAllNodes(t *testing.T) {
 	for _, l := range ns.all {
 		until(func() bool { return keyStatus(l, id) == "retired" })
 	}
+	// The key's end lies before the notice of it and behind all that it signed: no node
+	// has anything to judge anew, and none ends.
+	for i, l := range ns.all {
+		l.begin(fmt.Sprint("after ", i))
+		l.want(http.StatusOK, "GET", "/readyz", nil)
+	}
 	if code, out := ns.all[s].do("POST", "/v1/keys/rotate", nil); code != http.StatusConflict {
 		t.Errorf("a rotation of a key that all nodes have: %d %v", code, out)
 	}
@@ -219,4 +227,36 @@ func keyStatus(l *ledger, id string) string {
 		}
 	}
 	return ""
+}
+
+// TestStreamsAreLostOnAllNodes: what the nodes kept together is gone on all of them,
+// one more is empty, and the longest log and the vaults make it anew (INV-3).
+func TestStreamsAreLostOnAllNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes take seconds to start")
+	}
+	ns := threeNodes(t)
+	id := ns.all[0].kept("kept", `{"secret":"of the attempt"}`)
+	for i := range 20 {
+		ns.all[i%3].begin(fmt.Sprint("call ", i))
+	}
+	ns.settled(21)
+	for i := range ns.all {
+		ns.stop(i)
+	}
+	for i := range ns.all {
+		if err := os.RemoveAll(filepath.Join(ns.data(i), "cluster")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ns.start(0, 1, 2)
+	ns.settled(21)
+	for i, l := range ns.all {
+		if code := l.repeat("kept", `{"secret":"of the attempt"}`); code != http.StatusOK {
+			t.Errorf("node %d: the same again: %d", i+1, code)
+		}
+		l.begin(fmt.Sprint("afterwards ", i))
+	}
+	ns.settled(24)
+	ns.all[2].verified(ns.all[2].get("/v1/attempts/" + id + "/bundle"))
 }

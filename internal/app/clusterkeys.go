@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"counterfoil/ledger/event"
 	"counterfoil/ledger/keyring"
 	"counterfoil/ledger/stream"
 )
@@ -62,7 +63,8 @@ func (l *Ledger) takeRegistry(value []byte, rev uint64) error {
 		k.rev = rev
 		return nil
 	}
-	back := have.TakesBack(next, l.stream.LastSeen())
+	seen := l.stream.LastSeen()
+	back := l.signedThere(have.TakenBack(next, seen))
 	if back {
 		// First the note that what is derived does not fit any more, as for a change
 		// of this node's own.
@@ -74,10 +76,45 @@ func (l *Ledger) takeRegistry(value []byte, rev uint64) error {
 		return err
 	}
 	l.log.Info("the event keys changed on another node")
+	if now := l.stream.LastSeen(); !back && now > seen && l.signedThere(have.TakenBack(next, now)) {
+		// It came between the look and the change, and may have been counted.
+		if err := l.markStale(&notices{}); err != nil {
+			return err
+		}
+		back = true
+	}
 	if back {
 		l.partFailed("keys", errStale)
 	}
 	return nil
+}
+
+// maxLook bounds the messages that are read to see whether a key signed any of them:
+// more come from a revocation that reaches back, of a key that signed there.
+const maxLook = 1024
+
+// signedThere reports whether a key signed leaves that it may not sign any more. The end
+// of a key that does not sign any more lies behind all that it signed, and changes
+// nothing here. What cannot be read counts as signed: then more is made anew than needed.
+func (l *Ledger) signedThere(taken []keyring.Taken) bool {
+	ctx, cancel := context.WithTimeout(l.run, missingLimit)
+	defer cancel()
+	for _, t := range taken {
+		if t.To-t.From > maxLook {
+			return true
+		}
+		for leaf := t.From; leaf < t.To; leaf++ {
+			m, err := l.stream.Get(ctx, leaf+1)
+			if err != nil {
+				return true
+			}
+			rec, err := event.ParseRecord(m.Body)
+			if err == nil && rec.Signatures[0].KeyID == t.KeyID {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (l *Ledger) keepRegistryLocked(next *keyring.Registry, rev uint64) error {

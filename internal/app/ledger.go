@@ -93,6 +93,9 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if l.id, err = readIdentity(l.paths, &l.cfg); err != nil {
 		return nil, err
 	}
+	if err := l.paths.checkNode(l.cfg.Cluster); err != nil {
+		return nil, err
+	}
 	if l.vacant, err = l.paths.vacant(); err != nil {
 		return nil, err
 	}
@@ -105,6 +108,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"keys", l.openKeys},
 		{"disk", l.openDisk},
 		{"stream", l.openStream},
+		{"node", l.markNode},
 		{"vault", l.openVault},
 		{"log", l.openLog},
 		{"cluster", l.openCluster},

@@ -14,16 +14,34 @@ func ParseRegistry(data []byte) (*Registry, error) {
 	return parseRegistry(data)
 }
 
-// TakesBack reports whether a key may sign fewer of the first size leaves under next
-// than under r: what was judged under r is then to be judged anew.
-func (r *Registry) TakesBack(next *Registry, size uint64) bool {
-	for _, e := range r.keys {
-		n, ok := next.Lookup(e.KeyID)
-		if !ok || n.FromIndex > e.FromIndex && e.FromIndex < size || n.end() < min(e.end(), size) {
-			return true
+// Taken are leaves that a key might sign before and may not sign any more: from From
+// on, up to and without To.
+type Taken struct {
+	KeyID    string
+	From, To uint64
+}
+
+// TakenBack are those of the first size leaves that a key may sign under r and not
+// under next, in the order of r's keys: what those keys signed there, if anything, is
+// to be judged anew.
+func (r *Registry) TakenBack(next *Registry, size uint64) []Taken {
+	var all []Taken
+	take := func(id string, from, to uint64) {
+		if from < to {
+			all = append(all, Taken{id, from, to})
 		}
 	}
-	return false
+	for _, e := range r.keys {
+		to := min(e.end(), size)
+		n, ok := next.Lookup(e.KeyID)
+		if !ok {
+			take(e.KeyID, e.FromIndex, to)
+			continue
+		}
+		take(e.KeyID, e.FromIndex, min(n.FromIndex, to))
+		take(e.KeyID, max(e.FromIndex, n.end()), to)
+	}
+	return all
 }
 
 // end is the first leaf that the key may not sign any more.

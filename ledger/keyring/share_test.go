@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -44,20 +45,20 @@ func TestSharedRegistry(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		next *Registry
-		want bool
+		want []Taken
 	}{
-		{"the same", r.Clone(), false},
-		{"retired at the end", change(KeyID(a), Retired, 100), false},
-		{"revoked at the end", change(KeyID(a), Revoked, 100), false},
-		{"revoked for a leaf that was counted", change(KeyID(a), Revoked, 99), true},
-		{"revoked from its beginning", change(KeyID(b), Revoked, 10), true},
-		{"without the keys", &Registry{}, true},
+		{"the same", r.Clone(), nil},
+		{"retired at the end", change(KeyID(a), Retired, 100), nil},
+		{"revoked at the end", change(KeyID(a), Revoked, 100), nil},
+		{"revoked for a leaf that was counted", change(KeyID(a), Revoked, 99), []Taken{{KeyID(a), 99, 100}}},
+		{"revoked from its beginning", change(KeyID(b), Revoked, 10), []Taken{{KeyID(b), 10, 100}}},
+		{"without the keys", &Registry{}, []Taken{{KeyID(a), 0, 100}, {KeyID(b), 10, 100}}},
 	} {
-		if got := r.TakesBack(x.next, 100); got != x.want {
+		if got := r.TakenBack(x.next, 100); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %v, want %v", x.name, got, x.want)
 		}
 	}
-	if (&Registry{}).TakesBack(r, 100) {
+	if len((&Registry{}).TakenBack(r, 100)) > 0 {
 		t.Error("keys that are new take nothing back")
 	}
 }

@@ -89,6 +89,8 @@ func unavailableHint(reason string) string {
 		return "tell the operator of the ledger: it takes nothing until they have acted (docs/runbooks/README.md)"
 	case "vault_unavailable":
 		return "tell the operator of the ledger: it must be started again; after that, sending the same again is safe"
+	case "not_signer":
+		return "send it to the node that signs (--server URL); counterfoil doctor --cluster names it"
 	case "key_missing":
 		return "tell the operator of the ledger: this attempt takes nothing until its key is restored from a backup of the vault; sending the same again does not help"
 	}

@@ -43,4 +43,8 @@ func TestDUR06_HintsSayWhatPasses(t *testing.T) {
 			t.Errorf("%s: hint %q, want an operator named: %t", reason, e.Hint, operator)
 		}
 	}
+	// Another node has to be asked: the same again at this one does not help.
+	if e, _ := toError(&Unavailable{Reason: "not_signer"}); !strings.Contains(e.Hint, "--server") {
+		t.Errorf("not_signer: hint %q", e.Hint)
+	}
 }

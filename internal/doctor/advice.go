@@ -38,6 +38,7 @@ var advices = map[string]advice{
 	"witness":   {"This witness says that the log is not the one that it knows.", nil, books + "unwitnessed.md#a-witness-is-alone-with-what-it-says"},
 	"index":     {"The index of source events stopped: repeats cannot be recognised, so nothing is taken. It is derived.", []string{"restart the ledger; if it persists, stop it and remove DIR/index"}, books + "ended.md#the-process-ended-by-itself"},
 	"views":     {"Lists and searches do not follow the log. They are derived; receipts by id are right.", []string{"PROGRAM rebuild --data DIR, with the ledger stopped"}, books + "views.md"},
+	"cluster":   {"One of the nodes is away, or none signs. Two of three go on; with one alone no event is taken.", []string{"PROGRAM doctor --cluster"}, books + "cluster.md#a-node-is-away-or-the-nodes-do-not-agree"},
 	"running":   {"The ledger is stopping.", []string{"PROGRAM serve --data DIR"}, books + "ended.md#the-process-ended-by-itself"},
 }
 

@@ -270,7 +270,7 @@ func TestNATS(t *testing.T) {
 // Whatever a check is called, it is explained, and the page and the section are there.
 func TestEveryRunbookIsThere(t *testing.T) {
 	for _, name := range []string{"directory", "permissions", "identity", "keys", "clock", "witness state", "space", "guard", "checkpoint", "vault", "address", "nats", "server",
-		"disk", "stream", "log", "tiles", "publisher", "witnesses", "witness w1", "index", "views", "running", "something new"} {
+		"disk", "stream", "log", "tiles", "publisher", "witnesses", "witness w1", "index", "views", "cluster", "running", "something new"} {
 		c := doctor.Explain("cf", doctor.Check{Name: name, Result: doctor.Fails})
 		if c.Meaning == "" || len(c.Next) == 0 || strings.Contains(strings.Join(c.Next, ""), "PROGRAM") || name != "something new" && strings.Contains(c.Meaning, "does not know") {
 			t.Errorf("%s: %+v", name, c)

@@ -49,6 +49,9 @@ func (c *Cluster) validate(nats string, remote bool) error {
 			if _, _, err := net.SplitHostPort(r); err != nil {
 				errs = append(errs, fmt.Errorf("route %q: %w", r, err))
 			}
+			if r == c.Listen {
+				errs = append(errs, fmt.Errorf("route %q is this node's own address (hint: --routes names the other nodes)", r))
+			}
 		}
 	}
 	if c.Replicas == 0 {

@@ -44,22 +44,36 @@ func (l *Ledger) routeSecret() (string, error) {
 	return hex.EncodeToString(b), err
 }
 
-// openCluster joins the nodes of the ledger. It reads the record of who signs, and
-// begins to take part in it.
-func (l *Ledger) openCluster(ctx context.Context) error {
+// openNodes begins to tell the other nodes where this one is, and hears of them.
+func (l *Ledger) openNodes(ctx context.Context) error {
 	if l.cfg.Cluster == nil {
 		return nil
 	}
-	var regs [3]register
-	for i, name := range []string{"signer", "keys", "nodes"} {
+	r, err := l.stream.Register(ctx, "nodes")
+	if err != nil {
+		return err
+	}
+	n := newNodes(register{r}, l.cfg.Cluster.Node, l.report, l.cfg.Now, l.log)
+	l.cluster = &cluster{nodes: n}
+	l.background("nodes", func() error { n.run(l.run); return nil })
+	return nil
+}
+
+// openCluster reads the record of who signs, and begins to take part in it.
+func (l *Ledger) openCluster(ctx context.Context) error {
+	if l.cluster == nil {
+		return nil
+	}
+	var regs [2]register
+	for i, name := range []string{"signer", "keys"} {
 		r, err := l.stream.Register(ctx, name)
 		if err != nil {
 			return err
 		}
 		regs[i] = register{r}
 	}
-	c := &cluster{keys: sharedKeys{reg: regs[1]}}
-	c.nodes = newNodes(regs[2], l.cfg.Cluster.Node, l.report, l.cfg.Now, l.log)
+	c := l.cluster
+	c.keys.reg = regs[1]
 	var err error
 	c.lease, err = lease.New(lease.Config{
 		Register: regs[0], Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
@@ -72,13 +86,11 @@ func (l *Ledger) openCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cluster = c
 	if err := l.shareRegistry(ctx); err != nil {
 		return fmt.Errorf("share the event keys: %w", err)
 	}
 	l.check.missing = l.missingKey
 	l.background("lease", func() error { return c.lease.Run(l.run) })
-	l.background("nodes", func() error { c.nodes.run(l.run); return nil })
 	l.background("event keys of all nodes", func() error { return l.followRegistry(l.run) })
 	l.onClose(l.release)
 	return l.knowRecord(ctx)

@@ -2,8 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
+	"counterfoil/internal/durable"
+	"counterfoil/internal/wait"
 	"counterfoil/ledger/vault"
 )
 
@@ -21,11 +26,54 @@ func (l *Ledger) openVault(ctx context.Context) error {
 		}
 		opts.Replica = rows
 	}
-	v, err := vault.Open(l.paths.vault(), l.keys.VaultSealKey().Array(), opts)
+	v, err := l.openSharedVault(ctx, opts)
 	if err != nil {
 		return err
 	}
 	l.vault = v
 	l.onClose(bounded("vault", v.Close))
 	return nil
+}
+
+// openSharedVault opens the vault. If the log that the vaults of all nodes follow was
+// lost, one vault gives the new one its rows, that of the node that repairs the
+// stream; the others are set aside and filled from it.
+func (l *Ledger) openSharedVault(ctx context.Context, opts vault.Options) (*vault.Vault, error) {
+	dir := l.paths.vault()
+	for told := false; ; {
+		v, err := vault.Open(dir, l.keys.VaultSealKey().Array(), opts)
+		if l.cluster == nil || !errors.Is(err, vault.ErrOtherLog) {
+			return v, err
+		}
+		last, lerr := opts.Replica.Last(ctx)
+		switch {
+		case lerr != nil:
+			return nil, errors.Join(err, lerr)
+		case last > 0: // another node gave it its rows, or is doing that
+			aside := filepath.Join(l.paths.aside(), "vault-"+l.cfg.Now().UTC().Format("20060102T150405.000"))
+			l.log.Warn("the vaults' log was made anew; this vault is set aside and filled from it", "aside", aside)
+			if err := durable.MkdirAll(l.paths.aside(), 0o700); err != nil {
+				return nil, err
+			}
+			if err := os.Rename(dir, aside); err != nil {
+				return nil, fmt.Errorf("set the vault aside: %w", err)
+			}
+			continue
+		}
+		may := l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
+		if may == nil {
+			l.log.Warn("the vaults' log was lost; this vault gives the new one its rows")
+			if err := vault.Detach(dir, l.log); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !told {
+			told = true
+			l.log.Warn("the vaults' log was lost; another node gives the new one its rows", "why", may)
+		}
+		if werr := wait.For(ctx, steadyPause); werr != nil {
+			return nil, errors.Join(err, werr)
+		}
+	}
 }

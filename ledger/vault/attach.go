@@ -123,7 +123,7 @@ func (v *Vault) attach() error {
 	case p.log == "":
 		return fmt.Errorf("%w: the directory has rows of before, and the log has rows of another vault (%s)", ErrForeign, wipe)
 	case p.log != s.log.ID():
-		return fmt.Errorf("%w: the rows are of log %q, this is %q (%s)", ErrForeign, p.log, s.log.ID(), wipe)
+		return fmt.Errorf("%w: %w: the rows are of log %q, this is %q (%s)", ErrForeign, ErrOtherLog, p.log, s.log.ID(), wipe)
 	case last < p.applied:
 		return fmt.Errorf("%w: the rows follow it up to message %d, it ends at %d: it lost messages that it had acknowledged (hint: restore the log's servers)", ErrForeign, p.applied, last)
 	}

@@ -70,7 +70,7 @@ type Config struct {
 	// file system counts as a quarter.
 	DiskReserve uint64
 	// PublishEvery is the shortest time between two checkpoints; default
-	// 50 ms.
+	// 50 ms, of several nodes 200 ms.
 	PublishEvery time.Duration
 	// WitnessPolicy is a file of C2SP tlog-policy text: the witnesses that are
 	// asked to cosign checkpoints, and how many make a receipt witnessed. Empty
@@ -173,6 +173,11 @@ func (c *Config) validate() error {
 	}
 	if c.PublishEvery == 0 {
 		c.PublishEvery = 50 * time.Millisecond
+		if c.Cluster != nil {
+			// A checkpoint of several nodes is two writes of the record that they share
+			// and two files on each node.
+			c.PublishEvery = 200 * time.Millisecond
+		}
 	}
 	if c.TraceEndpoint != "" {
 		errs = append(errs, trace.Check(c.TraceEndpoint))

@@ -84,14 +84,15 @@ var table = map[string]Roles{
 	"mcp resources/list":            reads,
 
 	// Running the ledger.
-	"POST /v1/keys":                   admins,
-	"POST /v1/keys/rotate":            admins,
-	"POST /v1/keys/{keyId}/status":    admins,
-	"POST /v1/backup":                 admins,
-	"POST /v1/erasures":               admins,
-	"POST /v1/holds":                  admins,
-	"POST /v1/holds/{holdId}/release": admins,
-	"POST /v1/retention":              admins,
+	"POST /v1/keys":                        admins,
+	"POST /v1/keys/rotate":                 admins,
+	"POST /v1/keys/{keyId}/status":         admins,
+	"POST /v1/backup":                      admins,
+	"POST /v1/erasures":                    admins,
+	"POST /v1/holds":                       admins,
+	"POST /v1/holds/{holdId}/release":      admins,
+	"POST /v1/retention":                   admins,
+	"POST /v1/cluster/nodes/{name}/remove": admins,
 }
 
 // Needs returns the roles of which a caller must have one. What is not in the table

@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 // ClusterSchema is the schemaVersion of a [Cluster].
 const ClusterSchema = "counterfoil.cluster.v1"
@@ -14,11 +17,16 @@ type Cluster struct {
 	Node          string `json:"node"` // that answers
 	// Signer is the node that signs, empty if none does; Epoch counts how often
 	// another one took over, GuardSize is the largest tree that may have been signed.
-	Signer    string        `json:"signer"`
-	Epoch     uint64        `json:"epoch"`
-	GuardSize uint64        `json:"guardSize"`
-	Nodes     []Node        `json:"nodes"`
-	Stream    ClusterStream `json:"stream"`
+	Signer    string `json:"signer"`
+	Epoch     uint64 `json:"epoch"`
+	GuardSize uint64 `json:"guardSize"`
+	// Replicas is how many nodes there should be. Members are the servers that vote in
+	// the cluster, most of which must be there: names, or the short id of one whose name
+	// no running node knows; empty with an external NATS.
+	Replicas int           `json:"replicas"`
+	Members  []string      `json:"members"`
+	Nodes    []Node        `json:"nodes"`
+	Stream   ClusterStream `json:"stream"`
 }
 
 // Node is one node of a ledger.
@@ -51,10 +59,33 @@ type StreamReplica struct {
 	Lag     uint64 `json:"lag"`
 }
 
+// NodeRemovedSchema is the schemaVersion of a [NodeRemoved].
+const NodeRemovedSchema = "counterfoil.node-removed.v1"
+
+// NodeRemoved says that a node is no member of the cluster any more.
+type NodeRemoved struct {
+	SchemaVersion string `json:"schemaVersion"`
+	Node          string `json:"node"`
+}
+
+func errAlone() error {
+	return notFound("this ledger is alone", "serve --cluster-name makes it one of several nodes")
+}
+
+// removeNode serves POST /v1/cluster/nodes/{name}/remove.
+func (s *Server) removeNode(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.RemoveNode == nil {
+		return errAlone()
+	}
+	return carried(s, w, r, http.StatusOK, func(ctx context.Context) (*NodeRemoved, error) {
+		return s.cfg.RemoveNode(ctx, r.PathValue("name"))
+	})
+}
+
 // cluster serves GET /v1/cluster.
 func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Cluster == nil {
-		return notFound("this ledger is alone", "serve --cluster-name makes it one of several nodes")
+		return errAlone()
 	}
 	writeJSON(w, http.StatusOK, s.cfg.Cluster(r.Context()))
 	return nil

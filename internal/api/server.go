@@ -91,6 +91,8 @@ type Config struct {
 	Witnessed func() ([]byte, error)
 	// Cluster tells how the nodes of the ledger stand; nil for a ledger alone.
 	Cluster func(context.Context) *Cluster
+	// RemoveNode takes a node out of the cluster; nil for a ledger alone.
+	RemoveNode func(ctx context.Context, name string) (*NodeRemoved, error)
 	// Metrics is served under /metrics; nil leaves it out.
 	Metrics http.Handler
 	// Routed is told of the route of every request; nil leaves it out.
@@ -171,6 +173,7 @@ func New(cfg Config) *Server {
 		"POST /v1/keys/{keyId}/status":          s.setKeyStatus,
 		"GET /v1/status":                        s.status,
 		"GET /v1/cluster":                       s.cluster,
+		"POST /v1/cluster/nodes/{name}/remove":  s.removeNode,
 		"POST /v1/backup":                       s.backup,
 		"POST /v1/erasures":                     s.erase,
 		"GET /v1/holds":                         s.holds,
@@ -219,6 +222,7 @@ var parameters = map[string][]string{
 	"GET /v1/receipts/{eventId}/tlog-proof":   {},
 	"GET /v1/status":                          {},
 	"GET /v1/cluster":                         {},
+	"POST /v1/cluster/nodes/{name}/remove":    {},
 	"GET /v1/keys":                            {},
 	"POST /v1/keys":                           {},
 	"POST /v1/keys/rotate":                    {},

@@ -24,7 +24,7 @@ func (l *Ledger) report() report {
 func (l *Ledger) Cluster(ctx context.Context) *api.Cluster {
 	rec, _ := l.cluster.lease.Record()
 	out := &api.Cluster{SchemaVersion: api.ClusterSchema, Name: l.cfg.Cluster.Name, Node: l.cfg.Cluster.Node,
-		Signer: rec.Node, Epoch: rec.Epoch, GuardSize: rec.Guard.Size, Nodes: l.cluster.nodes.list()}
+		Signer: rec.Node, Epoch: rec.Epoch, GuardSize: rec.Guard.Size, Replicas: l.cfg.Cluster.Replicas, Members: l.stream.Members(), Nodes: l.cluster.nodes.list()}
 	st, err := l.stream.ClusterState(ctx)
 	if err != nil {
 		out.Stream.Trouble = err.Error()

@@ -54,6 +54,7 @@ type Ledger struct {
 	custody custody
 	cluster *cluster    // nil on a ledger alone
 	vacant  bool        // there was nothing but identity and keys at the start
+	refused bool        // the cluster has no place for this node
 	opened  atomic.Bool // all fields above are set
 
 	run     context.Context // of the background parts
@@ -108,6 +109,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"keys", l.openKeys},
 		{"disk", l.openDisk},
 		{"stream", l.openStream},
+		{"node", l.checkPlace},
 		{"node", l.markNode},
 		{"log", l.openLog},
 		{"nodes", l.openNodes},

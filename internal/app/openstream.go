@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"os"
 
 	"counterfoil/ledger/stream"
 )
@@ -36,6 +37,15 @@ func (l *Ledger) openStream(ctx context.Context) error {
 			return err
 		}
 		cfg.ListenAddr, cfg.ConsumerUser, cfg.ConsumerToken = l.cfg.NATSListen, "consumer", token
+	}
+	if l.joins() && cfg.Cluster != nil && !exists(cfg.Dir) {
+		// A start that is refused leaves no vote of this name behind.
+		l.onClose(func(context.Context) error {
+			if l.refused {
+				return os.RemoveAll(cfg.Dir)
+			}
+			return nil
+		})
 	}
 	s, err := stream.Open(ctx, cfg)
 	if err != nil {

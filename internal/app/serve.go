@@ -65,7 +65,7 @@ func (s *Server) listen() (err error) {
 	handler := api.New(api.Config{
 		Tokens: door.tokens, PerToken: door.perToken, PerAddress: door.perAddress, Hosts: door.hosts,
 		Ledger: l, Views: l.Views(), Archive: l.Archive(), LogDir: l.paths.log(), Checkpoint: l.checkpoint, Witnessed: l.witnessedCheckpoint,
-		Cluster: l.clusterView(), Metrics: l.metrics.Handler(), Routed: l.trace.Routed(), Observe: l.metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
+		Cluster: l.clusterView(), RemoveNode: l.nodeRemover(), Metrics: l.metrics.Handler(), Routed: l.trace.Routed(), Observe: l.metrics.Request, Now: l.cfg.Now, Logger: l.log, WaitLimit: waitLimit,
 	})
 	s.api = handler
 	rpc.Add(handler)

@@ -21,11 +21,11 @@ type Node struct {
 func (c *cli) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Prepare the nodes of a ledger that runs on several machines",
+		Short: "Prepare and remove the nodes of a ledger that runs on several machines",
 		Args:  c.groupArgs,
 		RunE:  needsCommand,
 	}
-	cmd.AddCommand(c.nodePrepareCommand())
+	cmd.AddCommand(c.nodePrepareCommand(), c.nodeRemoveCommand())
 	return cmd
 }
 

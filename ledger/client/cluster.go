@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"net/url"
+)
 
 // Cluster is how the nodes of a ledger stand, as the node that answers knows it
 // (schemaVersion counterfoil.cluster.v1). Sizes are what each node says of itself.
@@ -9,11 +12,16 @@ type Cluster struct {
 	Node string `json:"node"` // that answers
 	// Signer is the node that signs, empty if none does; Epoch counts how often
 	// another one took over, GuardSize is the largest tree that may have been signed.
-	Signer    string        `json:"signer"`
-	Epoch     uint64        `json:"epoch"`
-	GuardSize uint64        `json:"guardSize"`
-	Nodes     []Node        `json:"nodes"`
-	Stream    ClusterStream `json:"stream"`
+	Signer    string `json:"signer"`
+	Epoch     uint64 `json:"epoch"`
+	GuardSize uint64 `json:"guardSize"`
+	// Replicas is how many nodes there should be. Members are the servers that vote in
+	// the cluster, most of which must be there: names, or the short id of one whose name
+	// no running node knows; empty with an external NATS.
+	Replicas int           `json:"replicas"`
+	Members  []string      `json:"members"`
+	Nodes    []Node        `json:"nodes"`
+	Stream   ClusterStream `json:"stream"`
 }
 
 // Node is one node of a ledger.
@@ -50,4 +58,16 @@ type StreamReplica struct {
 // with status 404.
 func (c *Client) Cluster(ctx context.Context) (*Answer[Cluster], error) {
 	return get[Cluster](ctx, c, "/v1/cluster", nil)
+}
+
+// NodeRemoved says that a node is no member of the cluster any more.
+type NodeRemoved struct {
+	SchemaVersion string `json:"schemaVersion"`
+	Node          string `json:"node"`
+}
+
+// RemoveNode takes a node that is away, and keeps no copy of the stream, out of the
+// cluster. Doing it again is an error with status 404.
+func (c *Client) RemoveNode(ctx context.Context, name string) (*Answer[NodeRemoved], error) {
+	return post[NodeRemoved](ctx, c, "/v1/cluster/nodes/"+url.PathEscape(name)+"/remove", nil)
 }

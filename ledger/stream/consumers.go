@@ -38,11 +38,17 @@ func readable(stream string) []string {
 
 // addAccounts sets the accounts and their users: we ourselves, with all rights
 // and a password that never leaves the process, and the external consumers if
-// there is a listener for them.
-func addAccounts(o *server.Options, cfg *Config, password string) error {
+// there is a listener for them. In a cluster there is a user of the servers' own
+// account as well.
+func addAccounts(o *server.Options, cfg *Config, password, system string) error {
 	// One import for all requests: an account without it gets the server's own
 	// for the rest, and is then told that it has no JetStream.
+	servers := ""
+	if cfg.Cluster != nil {
+		servers = systemAccount + " {}"
+	}
 	err := o.ProcessConfigString(fmt.Sprintf(`accounts {
+		%[4]s
 		%[1]s {jetstream: enabled, exports: [
 			{service: "$JS.API.>", response_type: stream, accounts: [%[2]s]}
 			{service: "$JS.ACK.%[3]s.>", accounts: [%[2]s]}
@@ -51,12 +57,16 @@ func addAccounts(o *server.Options, cfg *Config, password string) error {
 			{service: {account: %[1]s, subject: "$JS.API.>"}}
 			{service: {account: %[1]s, subject: "$JS.ACK.%[3]s.>"}}
 		]}
-	}`, account, readersAccount, cfg.Name))
+	}`, account, readersAccount, cfg.Name, servers))
 	if err != nil {
 		return fmt.Errorf("accounts of the embedded stream server: %w", err)
 	}
 	for _, a := range o.Accounts {
 		switch a.Name {
+		case systemAccount:
+			if err := addSystemUser(o, a, system); err != nil {
+				return err
+			}
 		case account:
 			hash, err := hashed(password)
 			if err != nil {

@@ -30,6 +30,7 @@ const (
 type embedded struct {
 	cfg      *Config
 	password string // of our own connection
+	system   string // of our connection to the servers' account, in a cluster
 	damaged  string // where a store went that could not be used
 	onError  func() // called when the server logs an error
 
@@ -42,7 +43,7 @@ func newEmbedded(cfg *Config) (*embedded, error) {
 	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the stream: %w", err)
 	}
-	return &embedded{cfg: cfg, password: rand.Text(), addr: cfg.ListenAddr}, nil
+	return &embedded{cfg: cfg, password: rand.Text(), system: rand.Text(), addr: cfg.ListenAddr}, nil
 }
 
 // options of a server. SyncAlways is off: one flush a message would bound the
@@ -62,7 +63,7 @@ func (e *embedded) options() (*server.Options, error) {
 		JetStreamMaxStore: 1 << 60,
 		MaxPayload:        1 << 20,
 	}
-	if err := addAccounts(o, e.cfg, e.password); err != nil {
+	if err := addAccounts(o, e.cfg, e.password, e.system); err != nil {
 		return nil, err
 	}
 	if e.cfg.Cluster != nil {

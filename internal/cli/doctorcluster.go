@@ -27,6 +27,9 @@ type clusterReport struct {
 	Epoch         uint64               `json:"epoch"`
 	CommonSize    uint64               `json:"commonSize"` // largest size that all nodes that answer have published
 	Nodes         []nodeReport         `json:"nodes"`
+	Node          string               `json:"node"`     // that answered
+	Replicas      int                  `json:"replicas"` // nodes that there should be
+	Members       []string             `json:"members"`  // servers that vote
 	Stream        client.ClusterStream `json:"stream"`
 	Problems      []clusterProblem     `json:"problems"`
 }
@@ -38,9 +41,11 @@ type nodeReport struct {
 	LogSize       uint64 `json:"logSize"`
 	PublishedSize uint64 `json:"publishedSize"` // of the checkpoint that it serves
 	WitnessedSize uint64 `json:"witnessedSize"`
-	StreamLag     uint64 `json:"streamLag"` // messages of the stream that are not in its log
-	RootAtCommon  string `json:"rootAtCommon"`
-	Error         string `json:"error,omitempty"`
+	// ReportAgeSeconds is how old LogSize, WitnessedSize and StreamLag are.
+	ReportAgeSeconds float64 `json:"reportAgeSeconds"`
+	StreamLag        uint64  `json:"streamLag"` // messages of the stream that are not in its log
+	RootAtCommon     string  `json:"rootAtCommon"`
+	Error            string  `json:"error,omitempty"`
 
 	reader *tiles.Reader
 }
@@ -89,7 +94,7 @@ func (c *cli) doctorCluster(ctx context.Context) error {
 // examineCluster reads the checkpoint of every node and the root of each tree at
 // the largest size that all of them have.
 func examineCluster(ctx context.Context, cl *client.Cluster, file *trust.File) *clusterReport {
-	r := &clusterReport{SchemaVersion: clusterSchema, Origin: file.Log.Name, Cluster: cl.Name, Signer: cl.Signer, Epoch: cl.Epoch, Stream: cl.Stream, Problems: []clusterProblem{}}
+	r := &clusterReport{SchemaVersion: clusterSchema, Origin: file.Log.Name, Cluster: cl.Name, Signer: cl.Signer, Epoch: cl.Epoch, Node: cl.Node, Replicas: cl.Replicas, Members: cl.Members, Stream: cl.Stream, Problems: []clusterProblem{}}
 	last := uint64(0)
 	for _, n := range cl.Nodes {
 		last = max(last, n.StreamLast)
@@ -98,7 +103,7 @@ func examineCluster(ctx context.Context, cl *client.Cluster, file *trust.File) *
 	var asking sync.WaitGroup
 	for i, n := range cl.Nodes {
 		x := &r.Nodes[i]
-		*x = nodeReport{Name: n.Name, URL: n.URL, Away: n.Away, LogSize: n.LogSize, WitnessedSize: n.WitnessedSize, StreamLag: last - min(last, n.LogSize)}
+		*x = nodeReport{Name: n.Name, URL: n.URL, Away: n.Away && n.Name != cl.Node, ReportAgeSeconds: n.SilentSeconds, LogSize: n.LogSize, WitnessedSize: n.WitnessedSize, StreamLag: last - min(last, n.LogSize)}
 		asking.Go(func() { x.readCheckpoint(ctx, file) })
 	}
 	asking.Wait()
@@ -171,6 +176,17 @@ func (n *nodeReport) readRoot(ctx context.Context, size uint64) {
 	n.RootAtCommon = fmt.Sprintf("%x", tiles.EdgeRoot(edge))
 }
 
+// reportLimit is how old a report may be to be shown beside what was asked now.
+const reportLimit = 10.0 // seconds
+
+// reported is a figure of the node's last report, "-" if that is too old to tell.
+func (n *nodeReport) reported(figure uint64) string {
+	if n.ReportAgeSeconds > reportLimit {
+		return "-"
+	}
+	return utoa(figure)
+}
+
 const clusterRunbook = "see docs/runbooks/cluster.md"
 
 func (r *clusterReport) judge() {
@@ -197,6 +213,10 @@ func (r *clusterReport) judge() {
 	if len(roots) > 1 {
 		problem("stop all nodes and keep their directories. "+clusterRunbook, "the trees differ at size %d: %s", r.CommonSize, strings.Join(roots, ", "))
 	}
+	if n := len(r.Members); r.Replicas > 0 && n > r.Replicas {
+		problem("counterfoil node remove "+r.tooMany(), "%d members of %d replicas (%s): %d must be there, so that one node down may stop all",
+			n, r.Replicas, strings.Join(r.Members, ", "), n/2+1)
+	}
 	if r.Stream.Leader == "" {
 		problem("most nodes must run and reach each other", "the stream has no leader, and takes nothing: %s", r.Stream.Trouble)
 	}
@@ -206,6 +226,18 @@ func (r *clusterReport) judge() {
 		}
 	}
 	r.OK = len(r.Problems) == 0
+}
+
+// tooMany is the one member that keeps no copy of the stream, NAME if that is not
+// clear.
+func (r *clusterReport) tooMany() string {
+	without := slices.DeleteFunc(slices.Clone(r.Members), func(m string) bool {
+		return slices.ContainsFunc(r.Stream.Replicas, func(s client.StreamReplica) bool { return s.Server == m })
+	})
+	if len(without) != 1 {
+		return "NAME"
+	}
+	return without[0]
 }
 
 func (c *cli) showCluster(r *clusterReport) error {
@@ -225,7 +257,7 @@ func (c *cli) showCluster(r *clusterReport) error {
 		"stream leader", leader, "state", state); err != nil {
 		return err
 	}
-	rows := [][]string{{"node", "log", "stream lag", "published", "witnessed", fmt.Sprintf("root at size %d", r.CommonSize), "at"}}
+	rows := [][]string{{"node", "report", "log", "stream lag", "published", "witnessed", fmt.Sprintf("root at size %d", r.CommonSize), "at"}}
 	for _, n := range r.Nodes {
 		root := n.RootAtCommon
 		if len(root) > 16 {
@@ -234,7 +266,11 @@ func (c *cli) showCluster(r *clusterReport) error {
 		if n.Error != "" {
 			root = "unknown"
 		}
-		rows = append(rows, []string{n.Name, utoa(n.LogSize), utoa(n.StreamLag), utoa(n.PublishedSize), utoa(n.WitnessedSize), root, n.URL})
+		published := utoa(n.PublishedSize)
+		if n.reader == nil {
+			published = "-" // it was not seen
+		}
+		rows = append(rows, []string{n.Name, fmt.Sprintf("%.0f s ago", n.ReportAgeSeconds), n.reported(n.LogSize), n.reported(n.StreamLag), published, n.reported(n.WitnessedSize), root, n.URL})
 	}
 	if _, err := fmt.Fprintln(c.env.Stdout); err != nil {
 		return err

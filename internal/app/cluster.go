@@ -356,7 +356,7 @@ func (l *Ledger) steadily(step func(context.Context) error) func(context.Context
 		defer cancel()
 		for {
 			err := step(ctx)
-			if l.cluster == nil || !errors.Is(err, stream.ErrUnavailable) || wait.For(limited, steadyPause) != nil {
+			if l.cfg.Cluster == nil || !errors.Is(err, stream.ErrUnavailable) || wait.For(limited, steadyPause) != nil {
 				return err
 			}
 		}

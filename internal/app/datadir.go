@@ -77,7 +77,7 @@ func readIdentity(p paths, cfg *Config) (*identity, error) {
 func startIdentity(p paths, cfg *Config) (*identity, error) {
 	for _, d := range []string{p.keys(), p.guard(), p.log(), p.stream(), p.vault()} {
 		if exists(d) {
-			return nil, fmt.Errorf("%s is there but %s is not: part of a ledger is missing (hint: restore it from a backup; nothing is created over it)", d, p.ledger())
+			return nil, fmt.Errorf("%s is there but %s is not: %w (hint: restore it from a backup; nothing is created over it)", d, p.ledger(), errPartMissing)
 		}
 	}
 	id := &identity{FormatVersion: upgrade.Format, Origin: cfg.Origin, Tenant: cfg.Tenant}

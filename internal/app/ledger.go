@@ -92,12 +92,15 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	}
 	l.closers = append(l.closers, func(context.Context) error { return lock.Unlock() })
 	if l.id, err = readIdentity(l.paths, &l.cfg); err != nil {
-		return nil, err
+		return nil, l.partlyDeleted(err)
 	}
 	if err := l.paths.checkNode(l.cfg.Cluster); err != nil {
 		return nil, err
 	}
 	if l.vacant, err = l.paths.vacant(); err != nil {
+		return nil, err
+	}
+	if err := l.checkPrepared(); err != nil {
 		return nil, err
 	}
 	l.run, l.stop = context.WithCancel(context.Background())
@@ -130,7 +133,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	} {
 		began := cfg.Now()
 		if err := step.run(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
+			return nil, fmt.Errorf("%s: %w", step.name, l.partlyDeleted(err))
 		}
 		l.log.Debug("started", "part", step.name, "took", cfg.Now().Sub(began))
 	}

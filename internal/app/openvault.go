@@ -16,7 +16,7 @@ func (l *Ledger) openVault(ctx context.Context) error {
 	// Without its vault a ledger could compare no repeat with what it recorded
 	// and open no commitment: that is a loss to know of, not a first start.
 	if l.id.Complete && isEmpty(l.paths.vault()) && !l.joins() {
-		return fmt.Errorf("%s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", l.paths.vault())
+		return fmt.Errorf("%w: %s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", errPartMissing, l.paths.vault())
 	}
 	opts := vault.Options{MinFree: l.disk.toWrite(), Log: l.log}
 	if l.cfg.Cluster != nil {

@@ -52,17 +52,42 @@ func (s *Stream) requestAgain(ctx context.Context, subject string, body []byte) 
 	}
 }
 
-// info asks the stream's leader what it holds and how it stands. Also a stream
-// that is not found is only unavailable in a cluster: a server that just came to
-// lead the cluster may not know it yet.
+var errNoLeader = errors.New("the server that answers knows no leader of the stream")
+
+// info asks the stream's leader what it holds and how it stands.
 func (s *Stream) info(ctx context.Context, answer any) error {
+	return s.infoOf(ctx, s.cfg.Name, answer)
+}
+
+// infoOf asks the leader of a stream. In a cluster it is asked again where none is
+// known: a server then says what it has itself, which is nothing on one that was
+// just emptied; and one that just came to lead the cluster may not know the stream.
+func (s *Stream) infoOf(ctx context.Context, name string, answer any) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.AckTimeout)
+		defer cancel()
+	}
 	for {
-		err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, answer)
-		if !s.cfg.clustered() || !isCode(err, codeStreamNotFound) {
+		var raw json.RawMessage
+		err := s.api(ctx, "STREAM.INFO."+name, nil, &raw)
+		if err == nil {
+			var by struct {
+				Cluster *clusterPart `json:"cluster"`
+			}
+			if err = json.Unmarshal(raw, &by); err != nil {
+				return unavailable("answer about stream "+name, err)
+			}
+			if !s.cfg.clustered() || by.Cluster == nil || by.Cluster.Leader != "" {
+				return json.Unmarshal(raw, answer)
+			}
+			err = errNoLeader
+		}
+		if !s.cfg.clustered() || !errors.Is(err, errNoLeader) && !isCode(err, codeStreamNotFound) {
 			return err
 		}
-		if _, ok := ctx.Deadline(); !ok || !s.pause(ctx, retryMax) {
-			return unavailable("ask for the stream", err)
+		if !s.pause(ctx, retryMax) {
+			return unavailable("ask for stream "+name, err)
 		}
 	}
 }

@@ -29,6 +29,8 @@ type doubt struct {
 // seen, and shuts the gate if that is certain. d remembers the first look.
 func (s *Stream) lookBack(ctx context.Context, d *doubt, now time.Time) {
 	seen := s.seen.Load()
+	ctx, cancel := context.WithTimeout(ctx, requestAgainAfter)
+	defer cancel()
 	var info clusterInfo
 	if err := s.info(ctx, &info); err != nil {
 		d.since = time.Time{}

@@ -39,7 +39,7 @@ func (s *Stream) Newest(ctx context.Context, filter string) (uint64, error) {
 // follow it.
 func (s *Stream) leader(ctx context.Context) (string, error) {
 	var info clusterInfo
-	if err := s.info(ctx, &info); err != nil {
+	if err := s.api(ctx, "STREAM.INFO."+s.cfg.Name, nil, &info); err != nil {
 		return "", err
 	}
 	if !info.followed() {

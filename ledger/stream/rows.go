@@ -90,7 +90,7 @@ func (r *Rows) Last(ctx context.Context) (uint64, error) {
 	var info struct {
 		State State `json:"state"`
 	}
-	if err := r.s.api(ctx, "STREAM.INFO."+r.stream, nil, &info); err != nil {
+	if err := r.s.infoOf(ctx, r.stream, &info); err != nil {
 		return 0, fmt.Errorf("end of the log of rows: %w", err)
 	}
 	return info.State.Last, nil

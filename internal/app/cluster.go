@@ -111,6 +111,7 @@ func (l *Ledger) release(ctx context.Context) error {
 
 // knowRecord waits until the record of who signs was read, or made.
 func (l *Ledger) knowRecord(ctx context.Context) error {
+	defer wait.Every(ctx, tellEvery, l.tellNoSigner)()
 	for {
 		changed := l.cluster.lease.Changed()
 		if rec, _ := l.cluster.lease.Record(); rec.Epoch > 0 {
@@ -128,6 +129,17 @@ func (l *Ledger) knowRecord(ctx context.Context) error {
 		case <-changed:
 		}
 	}
+}
+
+// tellEvery is how often a start that waits for other nodes says so.
+const tellEvery = 10 * time.Second
+
+func (l *Ledger) tellNoSigner() {
+	likely := "the node that signed is away and none of the others has all leaves"
+	if l.vacant {
+		likely = "the ledger was not begun: the node in whose directory it was prepared begins it, and does not run"
+	}
+	l.log.Warn("this node does not answer yet: it waits for a node that signs", "node", l.cfg.Cluster.Node, "likely", likely, "trouble", l.cluster.lease.Trouble())
 }
 
 // fit reports whether this node may become the one that signs, beside what its tree
@@ -310,6 +322,9 @@ func (l *Ledger) catchUp(ctx context.Context) error {
 	if size := l.seq.Size(); size < rec.Guard.Size {
 		l.log.Info("this node catches up with the others before it answers", "leaves", size, "of", rec.Guard.Size)
 	}
+	defer wait.Every(ctx, tellEvery, func() {
+		l.log.Warn("this node does not answer yet: it catches up with the others", "leaves", l.seq.Size(), "of", rec.Guard.Size)
+	})()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)

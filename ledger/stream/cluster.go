@@ -145,8 +145,6 @@ func (e *embedded) awaitLeader(ctx context.Context) error {
 	defer cancel()
 	t := time.NewTicker(5 * startPoll)
 	defer t.Stop()
-	warn := time.NewTicker(10 * time.Second)
-	defer warn.Stop()
 	for {
 		srv := e.current()
 		if srv == nil {
@@ -160,8 +158,6 @@ func (e *embedded) awaitLeader(ctx context.Context) error {
 		}
 		select {
 		case <-t.C:
-		case <-warn.C:
-			e.cfg.Logger.Warn("waiting for a leader of the cluster", "routes", e.cfg.Cluster.Routes)
 		case <-ctx.Done():
 		}
 	}

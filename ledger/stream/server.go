@@ -33,6 +33,7 @@ type embedded struct {
 	system   string // of our connection to the servers' account, in a cluster
 	damaged  string // where a store went that could not be used
 	onError  func() // called when the server logs an error
+	said     said   // what the server said of the other nodes
 
 	mu   sync.Mutex
 	srv  *server.Server // nil while there is none
@@ -161,7 +162,7 @@ func (e *embedded) launch(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded stream server: %w", err)
 	}
-	log := &serverLog{next: e.cfg.Logger, onError: e.onError}
+	log := &serverLog{next: e.cfg.Logger, onError: e.onError, said: &e.said}
 	srv.SetLoggerV2(log, false, false, false)
 	srv.Start() // reads the store
 	for {

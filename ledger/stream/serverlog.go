@@ -12,6 +12,7 @@ import (
 type serverLog struct {
 	next    *slog.Logger
 	onError func()
+	said    *said
 	last    atomic.Pointer[error]
 }
 
@@ -36,7 +37,9 @@ func (l *serverLog) Warnf(format string, v ...any) {
 }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.next.Error(serverSays, "text", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	l.said.hear(text)
+	l.next.Error(serverSays, "text", text)
 	l.onError()
 }
 

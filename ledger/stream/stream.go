@@ -95,6 +95,8 @@ type Config struct {
 	// Logger gets what the embedded server says, and what happens to the
 	// connection; default: nowhere.
 	Logger *slog.Logger
+
+	tellEvery time.Duration // other than the default in tests
 }
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -205,6 +207,7 @@ func Open(ctx context.Context, cfg Config) (_ *Stream, err error) {
 			return nil, err
 		}
 		s.emb.onError = s.suspect
+		defer s.tellWaiting(ctx)()
 		if err := s.emb.start(ctx); err != nil {
 			return nil, err
 		}

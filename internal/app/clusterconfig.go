@@ -29,9 +29,9 @@ var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 // validate fills in defaults and reports every problem at once.
 func (c *Cluster) validate(nats string, remote bool) error {
 	var errs []error
-	for what, name := range map[string]string{"cluster": c.Name, "node": c.Node} {
-		if !nodeName.MatchString(name) {
-			errs = append(errs, fmt.Errorf("%s name %q is not 1 to 32 of a-z 0-9 - with a letter or digit at both ends", what, name))
+	for _, x := range []struct{ what, name, hint string }{{"cluster", c.Name, "--cluster-name ledger"}, {"node", c.Node, "--node n1"}} {
+		if !nodeName.MatchString(x.name) {
+			errs = append(errs, fmt.Errorf("%s name %q is not 1 to 32 of a-z 0-9 - with a letter or digit at both ends (hint: such as %s)", x.what, x.name, x.hint))
 		}
 	}
 	switch {
@@ -58,7 +58,7 @@ func (c *Cluster) validate(nats string, remote bool) error {
 		c.Replicas = 3
 	}
 	if c.Replicas < 1 || c.Replicas > 5 || c.Replicas%2 == 0 {
-		errs = append(errs, fmt.Errorf("%d replicas: 1, 3 or 5 can agree by majority", c.Replicas))
+		errs = append(errs, fmt.Errorf("%d replicas: 1, 3 or 5 can agree by majority, and an even number bears no more losses than one less (hint: --replicas 3 with three nodes, --replicas 5 with five)", c.Replicas))
 	}
 	return errors.Join(errs...)
 }

@@ -159,6 +159,11 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("cluster: %w", err))
 		}
 	}
+	if c.ExternalURL != "" {
+		if _, err := externalHost(c.ExternalURL); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.DiskReserve == 0 {
 		c.DiskReserve = 16 << 20
 	}

@@ -43,13 +43,22 @@ func hostNames(listen, external string) ([]string, error) {
 	}
 	names = append(names, host)
 	if external != "" {
-		u, err := url.Parse(external)
-		if err != nil || u.Hostname() == "" {
-			return nil, fmt.Errorf("external URL %q is not like https://ledger.example", external)
+		name, err := externalHost(external)
+		if err != nil {
+			return nil, err
 		}
-		names = append(names, u.Hostname())
+		names = append(names, name)
 	}
 	return names, nil
+}
+
+// externalHost is the host of a base URL of the API.
+func externalHost(external string) (string, error) {
+	u, err := url.Parse(external)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("external URL %q is no base URL (hint: --external-url https://ledger.example)", external)
+	}
+	return u.Hostname(), nil
 }
 
 // maxHeaderBytes bounds the header of a request: a token, a cursor and what proxies

@@ -70,7 +70,11 @@ func (c *cli) eraseAll(cmd *cobra.Command, r client.EraseRequest) error {
 
 func (c *cli) showErasure(e *client.Erasure) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d attempts %s, %d were before; verdict %s\n", e.Affected, plain(e.State), e.Already, plain(e.Verdict))
+	attempts := "attempts"
+	if e.Affected == 1 {
+		attempts = "attempt"
+	}
+	fmt.Fprintf(&b, "%d %s %s, %d were before; verdict %s\n", e.Affected, attempts, plain(e.State), e.Already, plain(e.Verdict))
 	for _, n := range e.Notices {
 		fmt.Fprintf(&b, "announced at leaf %d, done at leaf %d: %s\n", n.LeafIndex, n.DoneIndex, plain(n.AttemptID))
 	}

@@ -170,6 +170,8 @@ func (e *embedded) launch(ctx context.Context) (*server.Server, error) {
 		switch {
 		case !srv.JetStreamEnabled(), fatal != nil && strings.Contains(fatal.Error(), "JetStream"):
 			err = errors.Join(errStore, fatal)
+		case fatal != nil && e.cfg.Cluster != nil && strings.Contains(fatal.Error(), "router port"):
+			err = fmt.Errorf("%w (hint: does another node or program listen on %s? Choose another --cluster-listen, and name it in the others' --routes)", fatal, e.cfg.Cluster.Listen)
 		case fatal != nil:
 			err = fatal
 		case ctx.Err() != nil:

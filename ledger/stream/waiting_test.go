@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,22 @@ func TestWaitingNodeTellsWhy(t *testing.T) {
 				<-ended
 			}
 		})
+	}
+}
+
+// A node whose address is taken says by whom it may be and what to change.
+func TestTakenClusterAddress(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	cfg := clusterConfigs(t, 3)[0]
+	cfg.Cluster.Listen = l.Addr().String()
+	s, err := Open(t.Context(), cfg)
+	if err == nil {
+		closeStream(t, s)
+	}
+	if err == nil || !strings.Contains(err.Error(), "Choose another --cluster-listen") {
+		t.Errorf("%v", err)
 	}
 }

@@ -103,7 +103,7 @@ func examineCluster(ctx context.Context, cl *client.Cluster, file *trust.File) *
 	var asking sync.WaitGroup
 	for i, n := range cl.Nodes {
 		x := &r.Nodes[i]
-		*x = nodeReport{Name: n.Name, URL: n.URL, Away: n.Away && n.Name != cl.Node, ReportAgeSeconds: n.SilentSeconds, LogSize: n.LogSize, WitnessedSize: n.WitnessedSize, StreamLag: last - min(last, n.LogSize)}
+		*x = nodeReport{Name: n.Name, URL: n.URL, Away: n.Away, ReportAgeSeconds: n.SilentSeconds, LogSize: n.LogSize, WitnessedSize: n.WitnessedSize, StreamLag: last - min(last, n.LogSize)}
 		asking.Go(func() { x.readCheckpoint(ctx, file) })
 	}
 	asking.Wait()
@@ -203,8 +203,8 @@ func (r *clusterReport) judge() {
 			problem("wait until it has started", "node %s: %s", n.Name, n.Error)
 		case n.Error != "":
 			problem("is it running, and does this machine reach "+n.URL+"?", "node %s: %s", n.Name, n.Error)
-		case n.Away:
-			problem("start it; it catches up by itself", "node %s does not report", n.Name)
+		case n.Away: // and yet it showed its tree
+			problem("it runs: mend the network between the nodes", "node %s answers, and its reports do not reach the others", n.Name)
 		}
 		if n.RootAtCommon != "" && !slices.Contains(roots, n.RootAtCommon) {
 			roots = append(roots, n.RootAtCommon)

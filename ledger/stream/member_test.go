@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -49,6 +50,31 @@ func TestRemoveMember(t *testing.T) {
 	if !errors.Is(err, ErrMemberKeeps) {
 		t.Errorf("removal of one that keeps the stream: %v", err)
 	}
+}
+
+// After all nodes stopped nobody knows the name of a member that stayed away: it is
+// listed by its id, and removed by that or by the name that it is of.
+func TestRemoveMember_UnknownName(t *testing.T) {
+	t.Parallel()
+	cfgs := clusterConfigs(t, 4)
+	for i := range 3 {
+		cfgs[i].Cluster.Routes = slices.DeleteFunc(cfgs[i].Cluster.Routes, func(r string) bool { return r == cfgs[3].Cluster.Listen })
+	}
+	all := openAll(t, cfgs[:3])
+	fourth := openAll(t, cfgs[3:])[0]
+	until(t, "four members", func() bool {
+		return len(all[0].Members()) == 4 && len(all[1].Members()) == 4 && len(all[2].Members()) == 4
+	})
+	closeStream(t, fourth)
+	var closing sync.WaitGroup
+	for _, s := range all {
+		closing.Go(func() { closeStream(t, s) })
+	}
+	closing.Wait()
+	all = openAll(t, cfgs[:3])
+	until(t, "the fourth by its id", func() bool { return slices.Contains(all[0].Members(), memberID("n3")) })
+	must(t, all[0].RemoveMember(t.Context(), "n3"))
+	until(t, "three members", func() bool { return slices.Equal(all[1].Members(), []string{"n0", "n1", "n2"}) })
 }
 
 // The id that servers know each other by is the one that we derive from a name.

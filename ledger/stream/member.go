@@ -151,6 +151,21 @@ func (s *Stream) removePeer(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	// A leader that goes meanwhile never answers: the next one is asked again.
+	for asked := false; ; asked = true {
+		err := askRemoval(ctx, nc, body)
+		switch {
+		case err == nil, asked && errors.Is(err, ErrNoMember): // it was done before
+			return nil
+		case !errors.Is(err, ErrUnavailable) || !s.pause(ctx, retryMax):
+			return err
+		}
+	}
+}
+
+func askRemoval(ctx context.Context, nc *nats.Conn, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestAgainAfter)
+	defer cancel()
 	m, err := nc.RequestWithContext(ctx, removeSubject, body)
 	if err != nil {
 		return unavailable("remove a member of the cluster", err)

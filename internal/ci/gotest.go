@@ -38,11 +38,13 @@ var racePackages = []string{
 }
 
 // raceSkips are tests that the race step leaves to the step test: they search files
-// for bytes or kill processes of their own, for minutes under the detector, and
-// what runs side by side in them does so in other tests of their packages too.
+// for bytes, kill processes of their own or start three nodes once more, for minutes
+// under the detector, and what runs side by side in them does so in other tests of
+// their packages too.
 var raceSkips = []string{
 	"TestPRV01_NothingErasedStaysInTheLog",
 	"TestEVI12_KilledBetweenPublishAndApply",
+	"TestStreamsAreLostOnAllNodes", "TestAllNodesStop", "TestErasureOnAllNodes", "TestKeysOfAllNodes", "TestNodesOnAnExternalNATS",
 }
 
 // Variables that tests read: how often the whole ledger is killed and started
@@ -52,7 +54,21 @@ const (
 	longVar  = "COUNTERFOIL_LONG"
 )
 
-func tests(ctx context.Context, e *env) error { return e.goTest(ctx, nil, "./...") }
+// faultsPackage is run whole by the step faults.
+const faultsPackage = "internal/faults"
+
+// tests runs everything but what the step faults runs, if that is to come.
+func tests(ctx context.Context, e *env) error {
+	if !e.faultsToo {
+		return e.goTest(ctx, nil, "./...")
+	}
+	list, err := e.output(ctx, "go", "list", "./...")
+	if err != nil {
+		return err
+	}
+	pkgs := slices.DeleteFunc(strings.Fields(list), func(p string) bool { return strings.HasSuffix(p, "/"+faultsPackage) })
+	return e.goTest(ctx, nil, pkgs...)
+}
 
 // faults kills the ledger 50 times, and lets every kind of fault happen once, in
 // another order than in the step test.

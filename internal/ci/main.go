@@ -44,7 +44,7 @@ var steps = []step{
 	{name: "proto", why: "buf lint, and generated code is what the schema gives", run: protoDrift},
 	{name: "staticcheck", why: "staticcheck, with the exceptions of staticcheck.conf", run: staticcheck},
 	{name: "vectors", why: "the test vectors, checked by scripts that share no code with the ledger", run: vectors},
-	{name: "test", why: "every test", run: tests},
+	{name: "test", why: "every test; those of the step faults are left to it where it runs too", run: tests},
 	{name: "quickstart", why: "the built programs as a newcomer uses them, to offline verification", run: quickstart},
 	{name: "peers", why: "the log and the witness against programs and libraries of others", run: peers},
 	{name: "deploy", why: "compose file, images, units, alerts and dashboard, tried without containers", run: deployed},
@@ -62,6 +62,8 @@ type env struct {
 	count    int           // tests run this often, for hunting flakes
 	runRegex string        // -run of the steps that run tests; empty for all
 	notices  string        // file for the notices of what is shipped; empty for none
+
+	faultsToo bool // the step faults is among the chosen
 }
 
 // errSkip marks a step that cannot run on this machine.
@@ -103,7 +105,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, *budget, fmt.Errorf("out of time: all steps together have %v", *budget))
 	defer cancel()
-	e := &env{root: root, out: stdout, fuzzTime: *fuzzTime, count: *count, runRegex: *runRegex, notices: *notices}
+	e := &env{root: root, out: stdout, fuzzTime: *fuzzTime, count: *count, runRegex: *runRegex, notices: *notices,
+		faultsToo: slices.ContainsFunc(chosen, func(s step) bool { return s.name == "faults" })}
 	if failed := runSteps(ctx, e, chosen); failed > 0 {
 		return 1
 	}

@@ -44,6 +44,7 @@ var racePackages = []string{
 var raceSkips = []string{
 	"TestPRV01_NothingErasedStaysInTheLog",
 	"TestEVI12_KilledBetweenPublishAndApply",
+	"TestCluster_KilledInTurn", "TestCluster_HoleInEveryCopyIsRebuilt",
 	"TestStreamsAreLostOnAllNodes", "TestAllNodesStop", "TestErasureOnAllNodes", "TestKeysOfAllNodes", "TestNodesOnAnExternalNATS",
 }
 

@@ -78,7 +78,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.SetOutput(stderr)
 	list := fs.Bool("list", false, "print the steps and stop")
 	budget := fs.Duration("budget", 28*time.Minute, "time for all steps together; what has not ended by then failed")
-	fuzzTime := fs.Duration("fuzztime", 3*time.Second, "time for each fuzz target")
+	fuzzTime := fs.Duration("fuzztime", 2*time.Second, "time for each fuzz target")
 	count := fs.Int("count", 1, "run each test this often")
 	runRegex := fs.String("run", "", "in the steps test, race and faults, only tests that match")
 	notices := fs.String("notices", "", "in the step deps, write the notices of what is shipped to this file")

@@ -10,21 +10,31 @@ import (
 
 // checker opens records: it parses them and verifies their signatures. A leaf
 // that this process signed itself, with a key that it checked at start, is
-// neither parsed nor verified again by the index and the follower: an Ed25519
+// neither parsed nor verified again by the index and the follower, and one that
+// another node signed is by the first of the two alone: an Ed25519
 // verification costs as much as everything else that happens to an event
 // together. Such a leaf is known by the SHA-256 of its bytes.
 type checker struct {
 	keys trust.EventKeys
 
 	mu       sync.Mutex
+	turn     uint64 // counts changes of keys
 	verified generations[[sha256.Size]byte, struct{}]
-	records  generations[[sha256.Size]byte, *event.Record]
-	missing  func() // told of a key that is not known, before its event is refused; nil without
+	// checked are leaves of others that were verified here, with their place: a key
+	// may sign one leaf and not the same bytes further on.
+	checked generations[leafAt, struct{}]
+	records generations[[sha256.Size]byte, *event.Record]
+	missing func() // told of a key that is not known, before its event is refused; nil without
 	// ours are the records that parse answers with, by their address.
 	ours generations[*event.Record, struct{}]
 }
 
-// Bounds of the two caches: 32 bytes a leaf for those that need no verification
+type leafAt struct {
+	sum   [sha256.Size]byte
+	index uint64
+}
+
+// Bounds of the caches: 32 bytes a leaf for those that need no verification
 // until the follower has read them, about 2 KB each for parsed records.
 const (
 	verifiedRows = 128 << 10
@@ -55,7 +65,7 @@ func (g *generations[K, V]) get(k K) (V, bool) {
 
 func newChecker(keys trust.EventKeys) *checker {
 	c := &checker{keys: keys}
-	c.verified.limit, c.records.limit, c.ours.limit = verifiedRows, recordRows, recordRows
+	c.verified.limit, c.checked.limit, c.records.limit, c.ours.limit = verifiedRows, verifiedRows, recordRows, recordRows
 	return c
 }
 
@@ -64,7 +74,8 @@ func (c *checker) use(keys trust.EventKeys) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keys = keys
-	c.verified, c.records, c.ours = empty(c.verified), empty(c.records), empty(c.ours)
+	c.turn++
+	c.verified, c.checked, c.records, c.ours = empty(c.verified), empty(c.checked), empty(c.records), empty(c.ours)
 }
 
 func empty[K comparable, V any](g generations[K, V]) generations[K, V] {
@@ -91,7 +102,13 @@ func (c *checker) parse(leaf []byte) (*event.Record, error) {
 	if ok {
 		return rec, nil
 	}
-	return event.ParseRecord(leaf)
+	rec, err := event.ParseRecord(leaf)
+	if err == nil {
+		c.mu.Lock()
+		c.records.put(sum, rec)
+		c.mu.Unlock()
+	}
+	return rec, err
 }
 
 // check reports why the signatures of a record do not count, nil if they do.
@@ -104,8 +121,10 @@ func (c *checker) check(rec *event.Record, leaf []byte, leafIndex uint64) error 
 	}
 	sum := sha256.Sum256(leaf)
 	c.mu.Lock()
-	_, ok = c.verified.get(sum)
-	keys := c.keys
+	if _, ok = c.verified.get(sum); !ok {
+		_, ok = c.checked.get(leafAt{sum, leafIndex})
+	}
+	keys, turn := c.keys, c.turn
 	c.mu.Unlock()
 	if ok {
 		return nil
@@ -114,9 +133,16 @@ func (c *checker) check(rec *event.Record, leaf []byte, leafIndex uint64) error 
 	if err != nil && c.missing != nil && !known(keys, rec) {
 		c.missing()
 		c.mu.Lock()
-		keys = c.keys
+		keys, turn = c.keys, c.turn
 		c.mu.Unlock()
 		_, err = keys.Check(rec, leafIndex)
+	}
+	if err == nil {
+		c.mu.Lock()
+		if c.turn == turn { // under the keys of now
+			c.checked.put(leafAt{sum, leafIndex}, struct{}{}) // index and follower both ask
+		}
+		c.mu.Unlock()
 	}
 	return err
 }

@@ -116,8 +116,12 @@ func NewHeld(attemptID, holdID string) *Error {
 
 // NewUnconfirmed is the error for an erasure that nobody confirmed.
 func NewUnconfirmed(n int, state string) *Error {
+	attempts := "attempts"
+	if n == 1 {
+		attempts = "attempt"
+	}
 	return &Error{Code: CodeInvalid, Path: "/confirm", Reason: "confirmation_required", status: http.StatusBadRequest,
-		Message: fmt.Sprintf("%d attempts would be %s, and nothing brings that back", n, state),
+		Message: fmt.Sprintf("%d %s would be %s, and nothing brings that back", n, attempts, state),
 		Hint:    `say "confirm": true, or --confirm`}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/freeport"
 )
 
 // nodes are three nodes of one ledger in this process.
@@ -30,12 +30,7 @@ func freeAddresses(t testing.TB, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		out = append(out, ln.Addr().String())
+		out = append(out, freeport.Addr(t))
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/internal/testkit/natskit"
 )
 
@@ -196,12 +196,7 @@ func (p *process) leaves() (out [][]byte) {
 // freeAddr is an address that nothing listens on just now.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return freeport.Addr(t)
 }
 
 func beginBody(invocation string) []byte {

@@ -116,32 +116,6 @@ func (r indexReader) Next(ctx context.Context, max int) ([]index.Message, error)
 	return out, err
 }
 
-// register is a register of the stream as the rooms that use it see it.
-type register struct{ r *stream.Register }
-
-func (x register) Get(ctx context.Context) ([]byte, uint64, error) { return x.r.Get(ctx) }
-
-func (x register) Put(ctx context.Context, value []byte, expect uint64) (uint64, error) {
-	return x.r.Put(ctx, value, expect)
-}
-
-func (x register) Watch(ctx context.Context, f func(value []byte, revision uint64) error) error {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	var failed error
-	err := x.r.Watch(ctx, func(value []byte, revision uint64) {
-		if failed == nil {
-			if failed = f(value, revision); failed != nil {
-				end()
-			}
-		}
-	})
-	if failed != nil {
-		return failed
-	}
-	return err
-}
-
 // seqReader reads the stream for the sequencer.
 type seqReader struct{ r *tee.Reader }
 

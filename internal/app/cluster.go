@@ -53,7 +53,7 @@ func (l *Ledger) openNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n := newNodes(register{r}, l.cfg.Cluster.Node, l.report, l.cfg.Now, l.log)
+	n := newNodes(r, l.cfg.Cluster.Node, l.report, l.cfg.Now, l.log)
 	l.cluster = &cluster{nodes: n}
 	l.background("nodes", func() error { n.run(l.run); return nil })
 	return nil
@@ -64,19 +64,16 @@ func (l *Ledger) openCluster(ctx context.Context) error {
 	if l.cluster == nil {
 		return nil
 	}
-	var regs [2]register
-	for i, name := range []string{"signer", "keys"} {
-		r, err := l.stream.Register(ctx, name)
-		if err != nil {
-			return err
-		}
-		regs[i] = register{r}
+	signer, err := l.stream.Register(ctx, "signer")
+	if err != nil {
+		return err
 	}
 	c := l.cluster
-	c.keys.reg = regs[1]
-	var err error
+	if c.keys.reg, err = l.stream.Register(ctx, "keys"); err != nil {
+		return err
+	}
 	c.lease, err = lease.New(lease.Config{
-		Register: regs[0], Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
+		Register: signer, Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
 		Fit: l.fit, Contains: l.tlog.Contains,
 		Own: func() (lease.Guard, []byte) {
 			size, root := l.tlog.Guard()
@@ -344,17 +341,14 @@ func (l *Ledger) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if ok, err := l.tlog.Contains(ctx, rec.Guard.Size, rec.Guard.Root); err != nil || !ok {
-		return fmt.Errorf("compare this node's tree with the others' (hint: see docs/runbooks/cluster.md): %w", errors.Join(err, tlogBehind(ok)))
+	ok, err := l.tlog.Contains(ctx, rec.Guard.Size, rec.Guard.Root)
+	if err == nil && !ok {
+		err = tlog.ErrBehind
+	}
+	if err != nil {
+		return fmt.Errorf("compare this node's tree with the others' (hint: see docs/runbooks/cluster.md): %w", err)
 	}
 	return l.adopt(ctx)
-}
-
-func tlogBehind(ok bool) error {
-	if ok {
-		return nil
-	}
-	return tlog.ErrBehind
 }
 
 const (

@@ -15,7 +15,7 @@ import (
 
 // sharedKeys is the registry of event keys that all nodes have, in a register.
 type sharedKeys struct {
-	reg register
+	reg *stream.Register
 
 	mu  sync.Mutex
 	rev uint64 // of what this node goes by

@@ -30,7 +30,7 @@ func (l *Ledger) heal(ctx context.Context) error {
 			}
 			return f.add(leaf)
 		},
-		Note: l.noteLosses, MayRepair: l.mayRepair(),
+		Note: l.noteLosses, MayRepair: l.streamRepair(),
 	})
 	if err != nil {
 		return err

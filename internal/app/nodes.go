@@ -44,7 +44,7 @@ type report struct {
 
 // nodes are the nodes of a ledger as they report themselves, in one register.
 type nodes struct {
-	reg register
+	reg *stream.Register
 	own string
 	say func() report
 	now func() time.Time
@@ -60,7 +60,7 @@ type nodes struct {
 	told time.Time // when a report of this node reached the others last, or it began
 }
 
-func newNodes(reg register, own string, say func() report, now func() time.Time, log *slog.Logger) *nodes {
+func newNodes(reg *stream.Register, own string, say func() report, now func() time.Time, log *slog.Logger) *nodes {
 	return &nodes{reg: reg, own: own, say: say, now: now, log: log, due: make(chan struct{}, 1), all: map[string]report{}, seen: map[string]time.Time{}, told: now()}
 }
 
@@ -213,14 +213,18 @@ func (n *nodes) mayRepair(want int, alone bool, own uint64) error {
 	return nil
 }
 
-// mayRepair says whether this node makes a lost stream anew; nil on a ledger alone,
-// which always does.
-func (l *Ledger) mayRepair() func(context.Context) (bool, error) {
+// mayRepair says why this node must not make what all nodes lost anew, nil if it may.
+func (l *Ledger) mayRepair() error {
+	return l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
+}
+
+// streamRepair asks that for the stream; nil on a ledger alone, which always does.
+func (l *Ledger) streamRepair() func(context.Context) (bool, error) {
 	if l.cluster == nil {
 		return nil
 	}
 	return func(context.Context) (bool, error) {
-		err := l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
+		err := l.mayRepair()
 		if err != nil {
 			l.log.Warn("the stream is not repaired yet", "why", err)
 		}

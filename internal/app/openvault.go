@@ -60,7 +60,7 @@ func (l *Ledger) openSharedVault(ctx context.Context, opts vault.Options) (*vaul
 			}
 			continue
 		}
-		may := l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
+		may := l.mayRepair()
 		if may == nil {
 			l.log.Warn("the vaults' log was lost; this vault gives the new one its rows")
 			if err := vault.Detach(dir, l.log); err != nil {

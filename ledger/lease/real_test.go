@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -23,20 +22,6 @@ var (
 	patience = map[bool]time.Duration{false: 2 * time.Minute, true: 9 * time.Minute}[long]
 )
 
-// real is a register of a JetStream server.
-type real struct{ *stream.Register }
-
-func (r real) Watch(ctx context.Context, f func([]byte, uint64) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	err := r.Register.Watch(ctx, func(value []byte, revision uint64) {
-		if err := f(value, revision); err != nil {
-			stop(err)
-		}
-	})
-	return errors.Join(err, context.Cause(ctx))
-}
-
 func openStream(t *testing.T, cfg stream.Config) *stream.Stream {
 	t.Helper()
 	cfg.Tenant, cfg.Origin, cfg.Fingerprint = "default", origin, "sha256:00"
@@ -49,11 +34,11 @@ func openStream(t *testing.T, cfg stream.Config) *stream.Stream {
 	return s
 }
 
-func register(t *testing.T, s *stream.Stream) real {
+func register(t *testing.T, s *stream.Stream) *stream.Register {
 	t.Helper()
 	r, err := s.Register(t.Context(), "signer")
 	must(t, err)
-	return real{r}
+	return r
 }
 
 // history is what all nodes of a test signed and what the register showed.

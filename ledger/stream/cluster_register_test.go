@@ -41,7 +41,7 @@ func TestCluster_RegisterRace(t *testing.T) {
 	seen := make(chan uint64, 1000)
 	ctx, stop := context.WithCancel(t.Context())
 	wg.Go(func() {
-		_ = regs[2].Watch(ctx, func(_ []byte, rev uint64) { seen <- rev })
+		_ = regs[2].Watch(ctx, func(_ []byte, rev uint64) error { seen <- rev; return nil })
 	})
 	var rev uint64
 	for round := range 20 {
@@ -105,7 +105,7 @@ func TestCluster_RegisterSurvivesItsLeader(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	seen := make(chan string, 1000)
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = other.Watch(ctx, func(v []byte, _ uint64) { seen <- string(v) }) })
+	wg.Go(func() { _ = other.Watch(ctx, func(v []byte, _ uint64) error { seen <- string(v); return nil }) })
 	var rev uint64
 	for i := range 40 {
 		if i == 10 {

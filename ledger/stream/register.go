@@ -170,15 +170,17 @@ func (s *Stream) lastOf(ctx context.Context, stream string, subjects ...string) 
 // Watch calls f with the newest value, if there is one, and then with every
 // newer one that it sees, by ascending revision, one call after the other. What
 // is overwritten before it was read is left out. A lost connection, server or
-// leader costs at most about two seconds. It returns ErrClosed, or
-// the error of ctx.
-func (r *Register) Watch(ctx context.Context, f func(value []byte, revision uint64)) error {
+// leader costs at most about two seconds. It returns the error of f, ErrClosed, or
+// that of ctx.
+func (r *Register) Watch(ctx context.Context, f func(value []byte, revision uint64) error) error {
 	w := &watcher{r: r, f: f}
 	retry := tailRetryMin
 	for {
 		before := w.last
 		err := w.run(ctx)
 		switch {
+		case w.failed != nil:
+			return w.failed
 		case ctx.Err() != nil:
 			return fmt.Errorf("watch register %s: %w", r.name, ctx.Err())
 		case r.s.ctx.Err() != nil:
@@ -203,8 +205,10 @@ const (
 // watcher is one Watch.
 type watcher struct {
 	r    *Register
-	f    func([]byte, uint64)
+	f    func([]byte, uint64) error
 	last uint64 // revision that was told last
+
+	failed error // what f returned
 }
 
 // run reads from one consumer until that fails.
@@ -265,7 +269,7 @@ func (w *watcher) take(m *nats.Msg) error {
 	if !ok || seq <= w.last {
 		return nil
 	}
-	w.f(m.Data, seq)
 	w.last = seq
-	return nil
+	w.failed = w.f(m.Data, seq)
+	return w.failed
 }

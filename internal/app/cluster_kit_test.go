@@ -38,6 +38,9 @@ func freeAddresses(t testing.TB, n int) []string {
 // newNodes prepares three nodes and starts none.
 func newNodes(t testing.TB, change ...func(*app.Config)) *nodes {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("three nodes take seconds to start")
+	}
 	ns := &nodes{t: t, dir: t.TempDir(), routes: freeAddresses(t, 3), change: change}
 	cfg := app.Config{Dir: ns.data(0), Origin: "example.com/three"}
 	startable(&cfg)

@@ -17,9 +17,6 @@ import (
 // TestThreeNodes: every node takes writes, keeps the same tree and views, and one of
 // them signs. What one was told the others answer for.
 func TestThreeNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	var attempts []string
 	for i := range 12 {
@@ -55,9 +52,6 @@ func TestThreeNodes(t *testing.T) {
 // TestTwoNodesOneWinner: the same attempt is begun on all nodes at once, with other
 // content on each: one wins, the others are told so, and the log has one.
 func TestTwoNodesOneWinner(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	const rounds = 20
 	for r := range rounds {
@@ -91,9 +85,6 @@ func TestTwoNodesOneWinner(t *testing.T) {
 // TestSignerGoes: the node that signs stops; another goes on from its checkpoint,
 // and the first takes that back when it returns.
 func TestSignerGoes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	ns.all[0].begin("before")
 	ns.settled(1)
@@ -118,9 +109,6 @@ func TestSignerGoes(t *testing.T) {
 // TestNodeIsWiped: a node that lost everything but its keys gets all of it from the
 // others, private values included.
 func TestNodeIsWiped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	id := ns.all[0].kept("kept", `{"secret":"of the attempt"}`)
 	for i := range 40 {
@@ -144,9 +132,6 @@ func TestNodeIsWiped(t *testing.T) {
 
 // TestAllNodesStop: all nodes stop and start again, and nothing is missing.
 func TestAllNodesStop(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	for i := range 9 {
 		ns.all[i%3].begin(fmt.Sprint("call ", i))
@@ -166,9 +151,6 @@ func TestAllNodesStop(t *testing.T) {
 // TestErasureOnAllNodes: what is erased through one node is gone on all, and only
 // the node that signs takes it.
 func TestErasureOnAllNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	id := ns.all[0].kept("kept", `{"secret":"of the attempt"}`)
 	ns.settled(1)
@@ -189,9 +171,6 @@ func TestErasureOnAllNodes(t *testing.T) {
 // TestKeysOfAllNodes: a key that is registered or retired through the node that
 // signs is known to all.
 func TestKeysOfAllNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	ns.all[0].begin("before")
 	ns.settled(1)
@@ -232,9 +211,6 @@ func keyStatus(l *ledger, id string) string {
 // TestStreamsAreLostOnAllNodes: what the nodes kept together is gone on all of them,
 // one more is empty, and the longest log and the vaults make it anew (INV-3).
 func TestStreamsAreLostOnAllNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three nodes take seconds to start")
-	}
 	ns := threeNodes(t)
 	id := ns.all[0].kept("kept", `{"secret":"of the attempt"}`)
 	for i := range 20 {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // Ledger is a ledger in a process of its own.
@@ -169,17 +171,8 @@ func (l *Ledger) Settle(ctx context.Context) error {
 		if err != nil || st.ViewSize >= st.StreamLast {
 			return err
 		}
-		if err := pause(ctx, settlePoll); err != nil {
+		if err := wait.For(ctx, settlePoll); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

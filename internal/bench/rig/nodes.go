@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"counterfoil/internal/wait"
 )
 
 // NodeCount is how many nodes share a ledger here.
@@ -170,7 +172,7 @@ func (l *Ledger) Reached(ctx context.Context, size uint64) error {
 		if err != nil || st.ViewSize >= size {
 			return err
 		}
-		if err := pause(ctx, settlePoll); err != nil {
+		if err := wait.For(ctx, settlePoll); err != nil {
 			return err
 		}
 	}
@@ -211,7 +213,7 @@ func (ns *Nodes) Signer(ctx context.Context) (index int, leads bool, err error) 
 				}
 			}
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
 			return 0, false, fmt.Errorf("the nodes do not agree who signs: %w", err)
 		}
 	}

@@ -20,7 +20,7 @@ func config(cfg cli.ServeConfig) app.Config {
 	}
 	var cluster *app.Cluster
 	if n := cfg.Node; n.Cluster != "" {
-		cluster = &app.Cluster{Name: n.Cluster, Node: n.Name, Listen: n.Listen, Routes: n.Routes, Replicas: n.Replicas, RepairAlone: n.RepairAlone}
+		cluster = &app.Cluster{Name: n.Cluster, Node: n.Name, Listen: n.Listen, Advertise: n.Advertise, Routes: n.Routes, Replicas: n.Replicas, RepairAlone: n.RepairAlone}
 	}
 	return app.Config{
 		Dir: cfg.Data, Origin: cfg.Origin, Tenant: cfg.Tenant, Listen: cfg.Listen, AllowRemote: cfg.AllowRemote,

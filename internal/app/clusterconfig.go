@@ -17,6 +17,9 @@ type Cluster struct {
 	// NATS.
 	Listen string
 	Routes []string
+	// Advertise, host:port, is what nodes tell one another of this one instead of
+	// Listen. Optional.
+	Advertise string
 	// Replicas is how many servers keep the stream; default 3.
 	Replicas int
 	// RepairAlone lets this node rebuild a lost stream from its own log while other
@@ -36,7 +39,7 @@ func (c *Cluster) validate(nats string, remote bool) error {
 	}
 	switch {
 	case nats != "":
-		if c.Listen != "" || len(c.Routes) > 0 {
+		if c.Listen != "" || c.Advertise != "" || len(c.Routes) > 0 {
 			errs = append(errs, errors.New("an external NATS has its own cluster: leave out the address and the routes of the embedded one"))
 		}
 	case c.Listen == "" || len(c.Routes) == 0:
@@ -44,6 +47,9 @@ func (c *Cluster) validate(nats string, remote bool) error {
 	default:
 		if err := checkAddress(c.Listen, remote); err != nil {
 			errs = append(errs, fmt.Errorf("cluster address: %w", err))
+		}
+		if _, _, err := net.SplitHostPort(c.Advertise); c.Advertise != "" && err != nil {
+			errs = append(errs, fmt.Errorf("advertised address %q: %w", c.Advertise, err))
 		}
 		for _, r := range c.Routes {
 			if _, _, err := net.SplitHostPort(r); err != nil {

@@ -27,7 +27,7 @@ func (l *Ledger) openStream(ctx context.Context) error {
 			return err
 		}
 		cfg.Dir, cfg.Replicas = l.paths.clusterStream(), c.Replicas
-		cfg.Cluster = &stream.ClusterConfig{Name: c.Name, Node: c.Node, Listen: c.Listen, Routes: c.Routes, Secret: secret}
+		cfg.Cluster = &stream.ClusterConfig{Name: c.Name, Node: c.Node, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Routes, Secret: secret}
 	default:
 		cfg.Dir = l.paths.stream()
 	}

@@ -16,6 +16,8 @@ type Node struct {
 	Routes        []string // host:port of the other nodes
 	Replicas      int
 	RepairAlone   bool
+	// Advertise is what nodes tell one another of this one instead of Listen.
+	Advertise string
 }
 
 func (c *cli) nodeCommand() *cobra.Command {
@@ -80,6 +82,7 @@ func addNodeFlags(cmd *cobra.Command, n *Node) {
 	f.StringVar(&n.Cluster, "cluster-name", "", "name of the cluster that this node belongs to, the same on all nodes (default: no cluster)")
 	f.StringVar(&n.Name, "node", "", "name of this node, another on each and the same for ever")
 	f.StringVar(&n.Listen, "cluster-listen", "", "address at which this node takes the others; the network between nodes must be private")
+	f.StringVar(&n.Advertise, "cluster-advertise", "", "host:port that nodes tell one another of this one, where they do not reach --cluster-listen")
 	f.StringSliceVar(&n.Routes, "routes", nil, "host:port of the other nodes' --cluster-listen, by commas")
 	f.IntVar(&n.Replicas, "replicas", 0, "servers that keep the stream: 3 or 5 (default 3 in a cluster)")
 	f.BoolVar(&n.RepairAlone, "repair-alone", false, "make a lost stream anew from this node's log though other nodes are away for good")
@@ -88,7 +91,7 @@ func addNodeFlags(cmd *cobra.Command, n *Node) {
 // check says what of a node's flags is missing or does not fit together.
 func (n *Node) check(nats string) error {
 	if n.Cluster == "" {
-		if n.Name != "" || n.Listen != "" || len(n.Routes) > 0 || n.Replicas > 0 || n.RepairAlone {
+		if n.Name != "" || n.Listen != "" || n.Advertise != "" || len(n.Routes) > 0 || n.Replicas > 0 || n.RepairAlone {
 			return usagef("--cluster-name NAME", "flags of a node without the name of its cluster")
 		}
 		return nil

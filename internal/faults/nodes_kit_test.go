@@ -119,7 +119,8 @@ func (ns *nodes) args(i int) []string {
 		}
 	}
 	return []string{"serve", "--data", ns.home[i], "--listen", "127.0.0.1:0", "--cluster-name", "faults", "--node", "n" + strconv.Itoa(i+1),
-		"--cluster-listen", ns.listn[i], "--routes", strings.Join(routes, ",")}
+		// What nodes tell one another would lead around the wires.
+		"--cluster-listen", ns.listn[i], "--cluster-advertise", nowhere, "--routes", strings.Join(routes, ",")}
 }
 
 func (ns *nodes) start(i int) {
@@ -459,6 +460,9 @@ type wire struct {
 	open  map[net.Conn]bool
 }
 
+// nowhere is an address that nobody answers at.
+const nowhere = "127.0.0.1:1"
+
 func newWire(t testing.TB, to string) *wire {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -532,7 +536,7 @@ type clockedNode struct {
 
 // clocked makes a node run with a clock that is off.
 func (ns *nodes) clocked(i int, offset time.Duration) {
-	spec := clockedNode{Offset: offset, Dir: ns.home[i], Cluster: app.Cluster{Name: "faults", Node: "n" + strconv.Itoa(i+1), Listen: ns.listn[i]}}
+	spec := clockedNode{Offset: offset, Dir: ns.home[i], Cluster: app.Cluster{Name: "faults", Node: "n" + strconv.Itoa(i+1), Listen: ns.listn[i], Advertise: nowhere}}
 	for j, w := range ns.wires[i] {
 		if j != i {
 			spec.Cluster.Routes = append(spec.Cluster.Routes, w.addr)

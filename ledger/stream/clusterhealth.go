@@ -92,9 +92,11 @@ func (i *clusterInfo) followed() bool {
 // truth is what the stream holds, from a leader that most servers follow. For a
 // moment after a cut is mended there may be two that claim to be it: the one with
 // more is the newer, since what a leader shows was stored by most servers.
-func (s *Stream) truth(ctx context.Context) (State, error) {
+func (s *Stream) truth(ctx context.Context) (State, error) { return s.truthOf(ctx, s.cfg.Name) }
+
+func (s *Stream) truthOf(ctx context.Context, name string) (State, error) {
 	for {
-		infos, err := s.infos(ctx)
+		infos, err := s.infos(ctx, name)
 		var best *State
 		for _, i := range infos {
 			if i.followed() && (best == nil || i.State.Last > best.Last) {
@@ -115,7 +117,7 @@ func (s *Stream) truth(ctx context.Context) (State, error) {
 
 // infos asks for the stream and takes every answer that comes soon after the
 // first.
-func (s *Stream) infos(ctx context.Context) ([]*clusterInfo, error) {
+func (s *Stream) infos(ctx context.Context, name string) ([]*clusterInfo, error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -124,7 +126,7 @@ func (s *Stream) infos(ctx context.Context) ([]*clusterInfo, error) {
 		return nil, unavailable("subscribe", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := s.nc.PublishRequest("$JS.API.STREAM.INFO."+s.cfg.Name, sub.Subject, nil); err != nil {
+	if err := s.nc.PublishRequest("$JS.API.STREAM.INFO."+name, sub.Subject, nil); err != nil {
 		return nil, unavailable("ask for the stream", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestAgainAfter)

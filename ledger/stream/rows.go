@@ -85,15 +85,17 @@ func (s *Stream) Rows(ctx context.Context, name string) (*Rows, error) {
 func (r *Rows) ID() string { return r.id }
 
 // Last is the sequence of the last message that was stored, erased or not; 0 if
-// there never was one.
+// there never was one. A leader that most servers follow says so: one that was cut off
+// and does not know it yet would say less, and who believes it takes what is missing
+// for what never was.
 func (r *Rows) Last(ctx context.Context) (uint64, error) {
-	var info struct {
-		State State `json:"state"`
-	}
-	if err := r.s.infoOf(ctx, r.stream, &info); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.AckTimeout)
+	defer cancel()
+	st, err := r.s.truthOf(ctx, r.stream)
+	if err != nil {
 		return 0, fmt.Errorf("end of the log of rows: %w", err)
 	}
-	return info.State.Last, nil
+	return st.Last, nil
 }
 
 // Publish stores body if the last message ever stored has sequence expect, and

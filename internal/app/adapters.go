@@ -55,22 +55,18 @@ func (p publisherTo) Get(ctx context.Context, seq uint64) ([]byte, error) {
 
 // keysIn is the vault as the intake sees it.
 type keysIn struct {
-	v *vault.Vault
-	// first makes keys and bodies durable before the event is published: a stream
-	// elsewhere outlives a power loss here, and an event without its key would take
-	// nothing more, and answer no repeat.
-	first bool
+	v      *vault.Vault
+	failed func() // counts a flush that failed
 }
 
-func (k keysIn) Put(attemptID string, key [32]byte) error {
-	return k.flushed(k.v.Put(attemptID, key))
-}
+func (k keysIn) Put(attemptID string, key [32]byte) error { return k.v.Put(attemptID, key) }
 
-func (k keysIn) flushed(err error) error {
-	if err != nil || !k.first {
-		return err
+func (k keysIn) Sync() error {
+	err := k.v.Sync()
+	if err != nil {
+		k.failed()
 	}
-	return k.v.Sync()
+	return err
 }
 
 func (k keysIn) Key(attemptID string) ([32]byte, error) {
@@ -85,7 +81,7 @@ func (k keysIn) Key(attemptID string) ([32]byte, error) {
 }
 
 func (k keysIn) PutBody(attemptID, slot, name, encoding string, body []byte) error {
-	err := k.flushed(k.v.PutBody(attemptID, slot, name, body, commit.Encoding(encoding)))
+	err := k.v.PutBody(attemptID, slot, name, body, commit.Encoding(encoding))
 	if errors.Is(err, vault.ErrErased) || errors.Is(err, vault.ErrRedacted) {
 		err = errors.Join(intake.ErrErased, err)
 	}

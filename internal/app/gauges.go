@@ -153,12 +153,3 @@ func (l *Ledger) countRefusal(err error) {
 		l.metrics.Refused(u.Reason)
 	}
 }
-
-// syncVault flushes the vault, and counts what fails.
-func (l *Ledger) syncVault() error {
-	err := l.vault.Sync()
-	if err != nil {
-		l.metrics.VaultFailed()
-	}
-	return err
-}

@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/tee"
-	"counterfoil/ledger/vault"
 )
 
 // start runs the background parts.
@@ -19,7 +17,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.background("stream reader", func() error { return both.Run(run) })
 	l.background("index", func() error { return l.index.Run(run, indexReader{both.Reader(run, next)}) })
 	l.seq = sequencer.New(sequencer.Config{
-		Log: l.tracedLog(), Beside: l.syncVault, Final: func(err error) bool { return errors.Is(err, vault.ErrFailed) }, Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
+		Log: l.tracedLog(), Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },
 		Last: l.stream.LastSeen,
 	})
@@ -40,7 +38,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	cfg := intake.Config{
 		Origin: l.id.Origin, Tenant: l.id.Tenant, TenantKey: l.keys.TenantKey().Bytes(),
 		Signer: l.event.signer, Signed: l.check.signed,
-		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault, l.cfg.NATS != ""},
+		Stream: publisherTo{l.stream, l.trace}, Index: l.index, Vault: keysIn{l.vault, l.metrics.VaultFailed},
 		Random: l.cfg.Random, Now: l.cfg.Now, Logger: l.log, RetryEvery: 250 * time.Millisecond,
 	}
 	if l.cluster != nil {

@@ -136,8 +136,9 @@ func (k attemptKeys) open(attemptID, slot string, vs []value) []Opening {
 	return out
 }
 
-// keep stores the attempt's key, and the bodies where the caller asked for it,
-// before anything that depends on them is published.
+// keep stores the attempt's key, and the bodies where the caller asked for it, and
+// makes them durable before anything that depends on them is published: an event
+// whose key a power loss took would take nothing more, and answer no repeat.
 func (in *Intake) keep(attemptID string, k attemptKeys, slot string, bodies bool, vs []value) error {
 	if slot == commit.SlotBegin {
 		if err := in.cfg.Vault.Put(attemptID, k.secret); err != nil {
@@ -145,12 +146,18 @@ func (in *Intake) keep(attemptID string, k attemptKeys, slot string, bodies bool
 		}
 	}
 	if !bodies {
-		return nil
+		vs = nil
 	}
 	for _, v := range vs {
 		if err := in.cfg.Vault.PutBody(attemptID, slot, v.name, string(v.encoding), v.bytes); err != nil {
 			return fmt.Errorf("store the body of %s: %w", v.name, err)
 		}
+	}
+	if slot != commit.SlotBegin && len(vs) == 0 {
+		return nil
+	}
+	if err := in.cfg.Vault.Sync(); err != nil {
+		return fmt.Errorf("make the attempt's key durable: %w", err)
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ var ErrUnanswered = errors.New("the stream did not answer")
 
 // Vault is the vault as the intake needs it.
 type Vault interface {
+	// Sync makes durable what was put before it was called, here or, in a cluster, on
+	// most nodes.
+	Sync() error
 	Put(attemptID string, key [32]byte) error
 	// Key returns ErrErased or ErrNoKey where there is none.
 	Key(attemptID string) ([32]byte, error)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,10 @@ type shared struct {
 	next   ed25519.PrivateKey // a second key that counts; nil without one
 	// lose makes Publish lose the answer of the next message, stored or not.
 	lose chan bool
+	// What was put and is not durable yet, and what a flush answers.
+	loose  atomic.Int64
+	alone  bool // one caller at a time: what is loose at a publish is that event's
+	broken atomic.Pointer[error]
 }
 
 func newShared(t *testing.T) *shared {
@@ -100,7 +105,7 @@ func (s *shared) site(dir string) *site {
 	})
 	in := intake.New(intake.Config{
 		Origin: origin, Tenant: "default", TenantKey: s.tenant, Signer: signer{s.key}, Signed: func([]byte, *event.Record) {},
-		Stream: door{s}, Index: x, Vault: keys{s.vault}, Random: rand.Reader, Now: func() time.Time { return s.now() },
+		Stream: door{s}, Index: x, Vault: keys{s}, Random: rand.Reader, Now: func() time.Time { return s.now() },
 		Logger: slog.New(slog.DiscardHandler), RetryEvery: time.Millisecond,
 	})
 	var once sync.Once
@@ -135,6 +140,9 @@ func (r tail) Next(ctx context.Context, max int) (out []index.Message, err error
 type door struct{ s *shared }
 
 func (d door) Publish(ctx context.Context, subject string, body []byte, filter string, last uint64) (uint64, error) {
+	if n := d.s.loose.Load(); n > 0 && d.s.alone {
+		d.s.t.Errorf("an event is published while %d keys or bodies are not durable", n)
+	}
 	select {
 	case stored := <-d.s.lose:
 		if stored {
@@ -158,18 +166,33 @@ func (d door) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	return m.Body, err
 }
 
-type keys struct{ v *vault.Vault }
+type keys struct{ s *shared }
 
-func (k keys) Put(id string, key [32]byte) error { return k.v.Put(id, key) }
+func (k keys) Put(id string, key [32]byte) error {
+	k.s.loose.Add(1)
+	return k.s.vault.Put(id, key)
+}
+
+func (k keys) Sync() error {
+	if err := k.s.broken.Load(); err != nil {
+		return *err
+	}
+	had := k.s.loose.Load()
+	err := k.s.vault.Sync()
+	k.s.loose.Add(-had)
+	return err
+}
+
 func (k keys) Key(id string) ([32]byte, error) {
-	key, err := k.v.Key(id)
+	key, err := k.s.vault.Key(id)
 	if errors.Is(err, vault.ErrErased) {
 		err = intake.ErrErased
 	}
 	return key, err
 }
 func (k keys) PutBody(id, slot, name, enc string, b []byte) error {
-	return k.v.PutBody(id, slot, name, b, commit.Encoding(enc))
+	k.s.loose.Add(1)
+	return k.s.vault.PutBody(id, slot, name, b, commit.Encoding(enc))
 }
 
 func parseBegin(t testing.TB, invocation, input string) *intake.Begin {

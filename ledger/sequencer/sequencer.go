@@ -5,8 +5,7 @@
 // the size of the tree: after any crash the next message to append is the one
 // behind the last leaf. One batch is in flight at a time. A batch that fails is
 // tried again until it is in; nothing is skipped, so trouble with the disk
-// shows as a log that does not grow, never as a hole. Only an error that the
-// caller calls final ends it: a new start goes on at the same place.
+// shows as a log that does not grow, never as a hole.
 package sequencer
 
 import (
@@ -49,14 +48,7 @@ type Config struct {
 	Open func(from uint64) Reader
 	// Last is the newest sequence of the stream that is known of: what is beyond
 	// the log waits for the next batch. Nil: nothing is.
-	Last func() uint64
-	// Beside runs beside every batch and makes durable what goes with the
-	// leaves: the keys of the attempts. Size grows when both are done; either
-	// is tried again until it succeeds.
-	Beside func() error
-	// Final tells an error after which trying again is no use: Run ends with
-	// it. Nil: there is none.
-	Final  func(error) bool
+	Last   func() uint64
 	Logger *slog.Logger
 	// RetryEvery is the first pause after a failed batch; it doubles up to 5 s.
 	RetryEvery time.Duration
@@ -125,10 +117,12 @@ const retryMax = 5 * time.Second
 // append puts the leaves at index first, trying until they are durable.
 func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) error {
 	want := first + uint64(len(leaves))
-	began := s.cfg.Now()
-	beside, retry := false, s.cfg.RetryEvery
+	began, retry := s.cfg.Now(), s.cfg.RetryEvery
 	for {
-		err := s.attempt(ctx, first, leaves, &beside)
+		var err error
+		if done := s.cfg.Log.Size() - first; done < uint64(len(leaves)) {
+			_, err = s.cfg.Log.Append(ctx, leaves[done:])
+		}
 		size := s.cfg.Log.Size()
 		if size < first || size > want {
 			return fmt.Errorf("the log has %d leaves while %d to %d are being appended: another writer", size, first, want)
@@ -136,10 +130,7 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		// From here on a crash loses nothing of what is below Size: the next
 		// start goes on behind the last leaf, in this same loop.
 		s.mu.Lock()
-		if beside {
-			s.size = size
-		}
-		s.trouble = err
+		s.size, s.trouble = size, err
 		s.broadcastLocked()
 		s.mu.Unlock()
 		if err == nil && size == want {
@@ -148,9 +139,6 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if err != nil && s.cfg.Final != nil && s.cfg.Final(err) {
-			return fmt.Errorf("append to the log at %d: %w", size, err)
 		}
 		if err != nil {
 			s.cfg.Logger.Error("append to the log", "index", size, "error", err)
@@ -162,21 +150,6 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 			retry = min(2*retry, retryMax)
 		}
 	}
-}
-
-// attempt tries once to append what is missing, and to do what goes beside it.
-func (s *Sequencer) attempt(ctx context.Context, first uint64, leaves [][]byte, beside *bool) error {
-	var wg sync.WaitGroup
-	var besideErr, err error
-	if !*beside {
-		wg.Go(func() { besideErr = s.cfg.Beside() })
-	}
-	if done := s.cfg.Log.Size() - first; done < uint64(len(leaves)) {
-		_, err = s.cfg.Log.Append(ctx, leaves[done:])
-	}
-	wg.Wait()
-	*beside = besideErr == nil
-	return errors.Join(besideErr, err)
 }
 
 func (s *Sequencer) broadcastLocked() {

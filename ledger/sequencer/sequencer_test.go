@@ -93,28 +93,24 @@ func names(from, to int) (out []string) {
 }
 
 func config(m *memory, f *feed) Config {
-	return Config{Log: m, Open: func(from uint64) Reader { f.next = from; return f }, Beside: func() error { return nil },
+	return Config{Log: m, Open: func(from uint64) Reader { f.next = from; return f },
 		Logger: slog.New(slog.DiscardHandler), RetryEvery: time.Second, Now: time.Now}
 }
 
 // TestLOG14_EveryFailureIsTriedAgain: whatever part of a batch a failing log
-// kept, and whatever failed beside it, the log ends as the stream has it, and
-// nothing counts before both are done.
+// kept, the log ends as the stream has it.
 func TestLOG14_EveryFailureIsTriedAgain(t *testing.T) {
 	broken := errors.New("no space left on device")
 	for _, c := range []struct {
-		name   string
-		kept   int // leaves of a failed batch that are durable all the same
-		times  int // failures in a row
-		beside int // failures beside the batch
+		name  string
+		kept  int // leaves of a failed batch that are durable all the same
+		times int // failures in a row
 	}{
-		{"failed and not kept", 0, 1, 0},
-		{"failed but kept", 99, 1, 0},
-		{"failed and kept in part", 2, 1, 0},
-		{"failed five times", 0, 5, 0},
-		{"kept in part, again and again", 1, 4, 0},
-		{"failed beside", 0, 0, 3},
-		{"failed both", 1, 2, 3},
+		{"failed and not kept", 0, 1},
+		{"failed but kept", 99, 1},
+		{"failed and kept in part", 2, 1},
+		{"failed five times", 0, 5},
+		{"kept in part, again and again", 1, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -128,19 +124,7 @@ func TestLOG14_EveryFailureIsTriedAgain(t *testing.T) {
 					return c.kept, broken
 				}
 				cfg := config(m, f)
-				var besideLeft = c.beside
-				var s *Sequencer
-				cfg.Beside = func() error {
-					if besideLeft == 0 {
-						return nil
-					}
-					besideLeft--
-					if s.Size() != 0 {
-						t.Errorf("size %d counts before what is beside the batch is done", s.Size())
-					}
-					return broken
-				}
-				s = New(cfg)
+				s := New(cfg)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				go func() { _ = s.Run(ctx) }()
@@ -253,31 +237,6 @@ func TestBatchesGrowWithLoad(t *testing.T) {
 		synctest.Wait()
 		if per := clients * each / m.calls; per < clients/2 {
 			t.Errorf("%d events in %d batches: %d a batch for %d clients", clients*each, m.calls, per, clients)
-		}
-	})
-}
-
-// TestLOG14_AFinalErrorEndsIt: trying again would be of no use, so waiters get
-// their answer and a new start goes on.
-func TestLOG14_AFinalErrorEndsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, f := &memory{}, newFeed()
-		cfg := config(m, f)
-		broken := errors.New("broken for good")
-		cfg.Beside = func() error { return broken }
-		cfg.Final = func(err error) bool { return errors.Is(err, broken) }
-		s := New(cfg)
-		f.add(names(0, 3)...)
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(t.Context()) }()
-		if err := s.Wait(t.Context(), 3); !errors.Is(err, ErrStopped) || !errors.Is(err, broken) {
-			t.Errorf("a waiter got %v", err)
-		}
-		if err := <-ended; !errors.Is(err, broken) {
-			t.Errorf("it ended with %v", err)
-		}
-		if s.Size() != 0 {
-			t.Errorf("size %d counts", s.Size())
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"counterfoil/internal/access"
+	"counterfoil/internal/httpstatus"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/lifecycle"
@@ -135,8 +136,8 @@ func (s *Server) Add(p Procedure) {
 	s.also[p.Path] = p
 	s.handle(p.Path, func(w http.ResponseWriter, r *http.Request) error {
 		status := p.Serve(w, r)
-		if rec, ok := w.(*recorder); ok && status != 0 {
-			rec.status = status
+		if rec, ok := w.(*httpstatus.Recorder); ok && status != 0 {
+			rec.Status = status
 		}
 		return nil
 	})
@@ -244,7 +245,7 @@ func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Reques
 		if s.cfg.Routed != nil {
 			s.cfg.Routed(r.Context(), pattern)
 		}
-		start, rec := s.cfg.Now(), &recorder{ResponseWriter: w, status: http.StatusOK}
+		start, rec := s.cfg.Now(), httpstatus.Record(w)
 		err := error(nil)
 		if names, checked := parameters[pattern]; checked {
 			err = known(r.URL.Query(), names...)
@@ -260,29 +261,13 @@ func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Reques
 			s.fail(rec, r, err)
 		}
 		if s.cfg.Observe != nil {
-			s.cfg.Observe(pattern, rec.status, s.cfg.Now().Sub(start))
+			s.cfg.Observe(pattern, rec.Status, s.cfg.Now().Sub(start))
 		}
 		if broken {
 			panic(http.ErrAbortHandler)
 		}
 	})
 }
-
-// recorder remembers the status. It keeps http.NewResponseController working.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// Flush is for those who ask for an [http.Flusher].
-func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }
 
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"counterfoil/internal/httpstatus"
 )
 
 // Handler makes a span of every POST, under the caller's traceparent if it sent a good
@@ -24,10 +26,10 @@ func (t *Tracer) Handler(h http.Handler) http.Handler {
 		}
 		ctx, span := t.tracer.Start(callers(r), http.MethodPost, trace.WithSpanKind(trace.SpanKindServer))
 		defer span.End()
-		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		rec := httpstatus.Record(w)
 		h.ServeHTTP(rec, r.WithContext(ctx))
-		span.SetAttributes(attribute.Int(Status, rec.status))
-		if rec.status >= 500 {
+		span.SetAttributes(attribute.Int(Status, rec.Status))
+		if rec.Status >= 500 {
 			span.SetStatus(codes.Error, "")
 		}
 	})
@@ -60,21 +62,3 @@ func callers(r *http.Request) context.Context {
 	}
 	return ctx
 }
-
-// recorder remembers the status. It keeps http.NewResponseController working.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.NewResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// Flush is for those who ask for an [http.Flusher].
-func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // TestClusterPage types the commands of docs/cluster.md in their order and compares
@@ -31,7 +32,7 @@ func TestClusterPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, route := threePorts(t), threePorts(t)
+	api, route := freeport.Row(t, 3), freeport.Row(t, 3)
 	page := string(raw)
 	for i := range 3 {
 		page = strings.ReplaceAll(page, fmt.Sprintf("127.0.0.1:%d", 8480+i), fmt.Sprintf("127.0.0.1:%d", api+i))
@@ -74,29 +75,4 @@ func TestClusterPage(t *testing.T) {
 			t.Logf("node %d: %s", n+1, b[max(0, len(b)-4000):])
 		}
 	}
-}
-
-// threePorts returns the first of three ports in a row that were free a moment ago.
-func threePorts(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := ln.Addr().(*net.TCPAddr).Port
-		free := first < 65000
-		for i := 1; i < 3 && free; i++ {
-			next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+i))
-			if free = err == nil; free {
-				_ = next.Close()
-			}
-		}
-		_ = ln.Close()
-		if free {
-			return first
-		}
-	}
-	t.Fatal("no three free ports in a row")
-	return 0
 }

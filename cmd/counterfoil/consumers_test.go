@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // TestLOG12_ConsumersPage types the commands of docs/consumers.md in their order,
@@ -36,7 +37,7 @@ func TestLOG12_ConsumersPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, lookErr := exec.LookPath("nats")
-	api, stream := freePort(t), freePort(t)
+	api, stream := freeport.Addr(t), freeport.Addr(t)
 	page := strings.NewReplacer("127.0.0.1:8480", api, "127.0.0.1:4222", stream).Replace(string(raw))
 	commands, want, program, printed := consumersPage(page, lookErr == nil)
 	if len(want) < 8 || !strings.Contains(program, "consumer.Run") || printed == "" {
@@ -138,15 +139,4 @@ func consumersPage(page string, withNATS bool) (commands string, want []string, 
 		}
 	}
 	return b.String(), want, goCode.String(), strings.TrimSuffix(text.String(), "\n")
-}
-
-// freePort is an address that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // TestOperationsPage types the commands of docs/operations.md in their order and
@@ -30,7 +32,7 @@ func TestOperationsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := freePort(t)
+	addr := freeport.Addr(t)
 	script, want := tour(strings.ReplaceAll(string(raw), "127.0.0.1:8480", addr))
 	if len(want) < 15 || strings.Count(script, "counterfoil ") < 6 {
 		t.Fatalf("%d lines of output are on the page:\n%s", len(want), script)

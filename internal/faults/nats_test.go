@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/internal/testkit/fsck"
 	"counterfoil/internal/testkit/natskit"
 )
@@ -122,7 +123,7 @@ func unescape(s string) string { return strings.ReplaceAll(s, `\"`, `"`) }
 func TestDUR04_ReadOnlyConsumers(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	addr := freeAddr(t)
+	addr := freeport.Addr(t)
 	p := start(t, dir, "--nats-listen", addr)
 	got := &acks{all: map[string]receipt{}}
 	fill(t, p, "a", 30, got)

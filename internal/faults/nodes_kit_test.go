@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/internal/testkit/fsck"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/trust"
@@ -64,7 +65,7 @@ func prepareNodesAt(t testing.TB, at map[int]string) *nodes {
 		}
 	})
 	for i := range 3 {
-		ns.listn[i], ns.home[i] = freeAddr(t), filepath.Join(ns.dir, "n"+strconv.Itoa(i+1))
+		ns.listn[i], ns.home[i] = freeport.Addr(t), filepath.Join(ns.dir, "n"+strconv.Itoa(i+1))
 		if dir := at[i]; dir != "" {
 			ns.home[i] = dir
 		}

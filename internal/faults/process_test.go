@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"counterfoil/internal/testkit/freeport"
 	"counterfoil/internal/testkit/natskit"
 )
 
@@ -191,12 +190,6 @@ func (p *process) leaves() (out [][]byte) {
 		out = append(out, e.Record)
 	}
 	return out
-}
-
-// freeAddr is an address that nothing listens on just now.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	return freeport.Addr(t)
 }
 
 func beginBody(invocation string) []byte {

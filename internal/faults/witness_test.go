@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // witnessProcess is the real witness with a state of its own.
@@ -24,7 +26,7 @@ type witnessProcess struct {
 // newWitness makes a witness of one log; it does not run yet.
 func newWitness(t testing.TB, origin, vkey string) *witnessProcess {
 	t.Helper()
-	w := &witnessProcess{t: t, dir: t.TempDir(), addr: freeAddr(t)}
+	w := &witnessProcess{t: t, dir: t.TempDir(), addr: freeport.Addr(t)}
 	out, err := exec.Command(witnessBinary, "keygen", "--name", "witness.example/w1", "--key-file", w.path("key")).Output()
 	if err != nil {
 		t.Fatalf("keygen: %v", err)
@@ -67,7 +69,7 @@ func (w *witnessProcess) run(t testing.TB) *witnessProcess {
 func (w *witnessProcess) copied(t testing.TB) *witnessProcess {
 	t.Helper()
 	c := *w
-	c.dir, c.addr = filepath.Join(t.TempDir(), "witness"), freeAddr(t)
+	c.dir, c.addr = filepath.Join(t.TempDir(), "witness"), freeport.Addr(t)
 	copyDir(t, w.dir, c.dir)
 	c.policy = c.path("policy")
 	text, err := os.ReadFile(c.policy)

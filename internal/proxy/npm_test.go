@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // npmVersion is the version of the reference servers.
@@ -279,12 +281,7 @@ func children(t testing.TB, pid int) (pids []int) {
 func TestEVI22_ARealServerOverHTTP(t *testing.T) {
 	bin := npmServer(t, "everything")
 	l := startLedger(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := freeport.Addr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	server := start(t, []string{"PORT=" + port}, bin, "streamableHttp")
 	server.errs.await("listening on port")

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/ledger/stream"
 )
 
@@ -203,10 +203,7 @@ func TestCLU05_ANodeOfARealClusterGoes(t *testing.T) {
 	}
 	addrs := make([]string, 3)
 	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		addrs[i] = l.Addr().String()
-		must(t, l.Close())
+		addrs[i] = freeport.Addr(t)
 	}
 	dir := t.TempDir()
 	streams := make([]*stream.Stream, 3)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 func mustRegister(t testing.TB, s *Stream) *Register {
@@ -145,7 +147,7 @@ func TestCluster_SecretIsNeeded(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
 	bad := testConfig(t.TempDir())
-	bad.Cluster = &ClusterConfig{Name: "test", Node: "stranger", Listen: fmt.Sprint("127.0.0.1:", freePort(t)),
+	bad.Cluster = &ClusterConfig{Name: "test", Node: "stranger", Listen: fmt.Sprint("127.0.0.1:", freeport.Row(t, 1)),
 		Routes: []string{c.cfgs[0].Cluster.Listen, c.cfgs[1].Cluster.Listen}, Secret: "some other secret of nobody"}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

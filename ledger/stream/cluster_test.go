@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // trio is a cluster of three nodes in this process.
@@ -23,7 +25,7 @@ func clusterConfigs(t testing.TB, n int) []Config {
 	dir := t.TempDir()
 	var addrs []string
 	for range n {
-		addrs = append(addrs, fmt.Sprint("127.0.0.1:", freePort(t)))
+		addrs = append(addrs, fmt.Sprint("127.0.0.1:", freeport.Row(t, 1)))
 	}
 	cfgs := make([]Config, n)
 	for i := range cfgs {

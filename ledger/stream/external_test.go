@@ -3,11 +3,9 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,23 +19,13 @@ import (
 	"counterfoil/internal/testkit/freeport"
 )
 
-// freePort is a port that nobody listens on now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	_, port, err := net.SplitHostPort(freeport.Addr(t))
-	must(t, err)
-	n, err := strconv.Atoi(port)
-	must(t, err)
-	return n
-}
-
 // QUIET STOP: kill -9 of the NATS server with 1,000 publishes in flight. Each
 // message is there once, each tail gets each once, in order; health says no
 // meanwhile and yes again afterwards.
 func TestLOG14_QuietStop(t *testing.T) {
 	t.Parallel()
 	const messages = 1000
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), freeport.Row(t, 1)
 	k := task{Name: "server", Dir: dir, Port: port}
 	srv := run(t, k)
 	addr := srv.line(t)
@@ -133,7 +121,7 @@ func TestDUR_ExternalServerGoesBack(t *testing.T) {
 	}{{"older", 25}, {"empty", 0}} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			port := freePort(t)
+			port := freeport.Row(t, 1)
 			start := func() *server.Server {
 				srv, err := server.NewServer(externalOptions(filepath.Join(dir, "store"), port))
 				must(t, err)
@@ -192,7 +180,7 @@ func TestDUR_ExternalServerGoesBack(t *testing.T) {
 func TestLOG03_Cluster(t *testing.T) {
 	t.Parallel()
 	servers := make([]*server.Server, 3)
-	ports := []int{freePort(t), freePort(t), freePort(t)}
+	ports := []int{freeport.Row(t, 1), freeport.Row(t, 1), freeport.Row(t, 1)}
 	var routes []*url.URL
 	for _, p := range ports {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", p)})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 func rowsOf(t testing.TB, s *Stream) *Rows {
@@ -135,7 +137,7 @@ func TestRows_CompareAndSetAndErase(t *testing.T) {
 // A follower goes on over kills of the server, each message once, in order.
 func TestRows_FollowerSurvivesKills(t *testing.T) {
 	t.Parallel()
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), freeport.Row(t, 1)
 	p := run(t, task{Name: "server", Dir: dir, Port: port})
 	s := open(t, urlConfig("nats://"+p.line(t)))
 	r := rowsOf(t, s)

@@ -21,17 +21,40 @@ func init() { next.Store(int64(os.Getpid()) * 197) }
 // Addr is an address of this machine that nothing listens on.
 func Addr(t testing.TB) string {
 	t.Helper()
+	return addr(Row(t, 1))
+}
+
+// Row is the first of n ports in a row that nothing on this machine listens on.
+func Row(t testing.TB, n int) int {
+	t.Helper()
 	for range last - first {
-		addr := fmt.Sprintf("127.0.0.1:%d", first+next.Add(1)%(last-first))
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
+		port := first + int((next.Add(int64(n))-int64(n))%(last-first))
+		if port+n > last {
 			continue
 		}
-		if err := ln.Close(); err != nil {
+		free, err := allFree(port, n)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return addr
+		if free {
+			return port
+		}
 	}
-	t.Fatal("no free port")
-	return ""
+	t.Fatalf("no %d free ports in a row", n)
+	return 0
+}
+
+func addr(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+func allFree(port, n int) (bool, error) {
+	for p := port; p < port+n; p++ {
+		ln, err := net.Listen("tcp", addr(p))
+		if err != nil {
+			return false, nil //nolint:nilerr // it is taken
+		}
+		if err := ln.Close(); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }

@@ -2,7 +2,6 @@ package natskit
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 // Cluster is three NATS servers in this process that keep streams together, as an
@@ -28,29 +29,19 @@ func StartCluster(t testing.TB, dir string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	var routes []*url.URL
-	var listeners []net.Listener
-	for range c.opts {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, ln)
-		routes = append(routes, &url.URL{Scheme: "nats-route", Host: ln.Addr().String()})
+	ports := freeport.Row(t, 2*len(c.opts)) // for clients, then for routes; the same over restarts
+	for i := range c.opts {
+		routes = append(routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprint("127.0.0.1:", ports+len(c.opts)+i)})
 	}
-	for i, ln := range listeners {
-		port := ln.Addr().(*net.TCPAddr).Port
-		if err := ln.Close(); err != nil {
-			t.Fatal(err)
-		}
+	for i := range c.opts {
 		name := fmt.Sprint("s", i+1)
-		c.opts[i] = &server.Options{ServerName: name, Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(dir, name),
+		c.opts[i] = &server.Options{ServerName: name, Host: "127.0.0.1", Port: ports + i, JetStream: true, StoreDir: filepath.Join(dir, name),
 			SyncAlways: true, NoSigs: true, NoLog: true, Routes: routes,
-			Cluster: server.ClusterOpts{Name: "external", Host: "127.0.0.1", Port: port}}
+			Cluster: server.ClusterOpts{Name: "external", Host: "127.0.0.1", Port: ports + len(c.opts) + i}}
 	}
 	var urls []string
 	for i := range c.opts {
 		c.Restart(i)
-		c.opts[i].Port = c.srv[i].Addr().(*net.TCPAddr).Port // the same over restarts
 		urls = append(urls, c.srv[i].ClientURL())
 	}
 	c.URL = strings.Join(urls, ",")

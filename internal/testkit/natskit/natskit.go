@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"counterfoil/internal/testkit/freeport"
 )
 
 const childEnv = "COUNTERFOIL_TESTKIT_NATS"
@@ -57,24 +59,25 @@ func serve(spec string) error {
 type Server struct {
 	URL string // the same over restarts
 
-	t   testing.TB
-	dir string // store; no spaces
-	cmd *exec.Cmd
+	t    testing.TB
+	dir  string // store; no spaces
+	port int
+	cmd  *exec.Cmd
 }
 
 // Start runs a server on a store directory.
 func Start(t testing.TB, dir string) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: dir}
-	s.run(server.RANDOM_PORT)
+	s := &Server{t: t, dir: dir, port: freeport.Row(t, 1)}
+	s.run()
 	t.Cleanup(s.Kill)
 	return s
 }
 
-func (s *Server) run(port int) {
+func (s *Server) run() {
 	s.t.Helper()
 	s.cmd = exec.Command(os.Args[0])
-	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", childEnv, port, s.dir))
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", childEnv, s.port, s.dir))
 	s.cmd.Stderr = os.Stderr
 	if _, err := s.cmd.StdinPipe(); err != nil {
 		s.t.Fatal(err)
@@ -112,11 +115,7 @@ func (s *Server) Signal(sig os.Signal) {
 // Restart starts a killed server again on its store and its port.
 func (s *Server) Restart() {
 	s.t.Helper()
-	var port int
-	if _, err := fmt.Sscanf(s.URL[strings.LastIndexByte(s.URL, ':')+1:], "%d", &port); err != nil {
-		s.t.Fatal(err)
-	}
-	s.run(port)
+	s.run()
 }
 
 // Consumer connects as an external consumer does.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/ledger/consumer"
 	"counterfoil/ledger/consumer/natsfeed"
 	"counterfoil/ledger/tiles"
@@ -43,18 +43,9 @@ type ledger struct {
 	sent   int
 }
 
-// freeAddr is an address that was free a moment ago. A ledger that chooses its
-// own would have another one after a restart.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 func newLedger(t testing.TB, change ...func(*app.Config)) *ledger {
 	t.Helper()
-	l := &ledger{t: t, cfg: app.Config{Dir: filepath.Join(t.TempDir(), "data"), Listen: freeAddr(t), NATSListen: freeAddr(t), Random: rand.Reader, Now: time.Now,
+	l := &ledger{t: t, cfg: app.Config{Dir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Addr(t), NATSListen: freeport.Addr(t), Random: rand.Reader, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler)}}
 	for _, c := range change {
 		c(&l.cfg)

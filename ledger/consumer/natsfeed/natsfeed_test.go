@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
+	"counterfoil/internal/testkit/freeport"
 	"counterfoil/internal/testkit/natskit"
 	"counterfoil/ledger/consumer"
 	"counterfoil/ledger/consumer/natsfeed"
@@ -281,7 +282,7 @@ func TestLOG12_NATSCredentials(t *testing.T) {
 		"wrong user":     {URL: l.nats, User: "counterfoil", Token: l.consumerToken()},
 		"no creds file":  {URL: l.nats, CredsFile: filepath.Join(t.TempDir(), "none")},
 		"two of them":    {URL: l.nats, Token: "x", CredsFile: "y"},
-		"nobody listens": {URL: "nats://" + freeAddr(t)},
+		"nobody listens": {URL: "nats://" + freeport.Addr(t)},
 	} {
 		if f, err := natsfeed.Connect(cfg); err == nil {
 			f.Close()

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"counterfoil/internal/testkit/freeport"
 )
@@ -19,55 +15,29 @@ import (
 // runs its Go program, and compares what they print. The nats commands are left
 // out where there is no nats; package natsfeed tries what they ask for.
 func TestLOG12_ConsumersPage(t *testing.T) {
-	sh, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("the page needs bash: ", err)
-	}
-	for _, tool := range []string{"curl", "od", "awk", "sha256sum", "base64"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("the page needs ", tool)
-		}
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(filepath.Join(root, "docs/consumers.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := openPage(t, "docs/consumers.md", "curl", "od", "awk", "sha256sum", "base64")
 	_, lookErr := exec.LookPath("nats")
 	api, stream := freeport.Addr(t), freeport.Addr(t)
-	page := strings.NewReplacer("127.0.0.1:8480", api, "127.0.0.1:4222", stream).Replace(string(raw))
-	commands, want, program, printed := consumersPage(page, lookErr == nil)
+	p.replace("127.0.0.1:8480", api, "127.0.0.1:4222", stream)
+	commands, want, program, printed := consumersPage(p.text, lookErr == nil)
 	if len(want) < 8 || !strings.Contains(program, "consumer.Run") || printed == "" {
 		t.Fatalf("the page has %d lines of output, a program of %d bytes, and what it prints in %d", len(want), len(program), len(printed))
 	}
-
-	work := t.TempDir()
-	if err := os.WriteFile(filepath.Join(work, "follow.go"), []byte(program), 0o600); err != nil {
+	source := filepath.Join(p.work, "follow.go")
+	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"build", "-o", filepath.Join(work, "bin") + "/", "./cmd/counterfoil", "./cmd/counterfoil-verify"},
-		{"build", "-o", filepath.Join(work, "bin", "follow"), filepath.Join(work, "follow.go")},
-	} {
-		build := exec.Command("go", args...)
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("go %v: %v\n%s", args, err, out)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	env := append(os.Environ(), "PATH="+filepath.Join(work, "bin")+":"+os.Getenv("PATH"), "COUNTERFOIL_SERVER=http://"+api, "COUNTERFOIL_TOKEN_FILE=")
-	log, err := os.Create(filepath.Join(work, "ledger.log"))
+	p.build("./cmd/counterfoil", "./cmd/counterfoil-verify")
+	p.build(source)
+
+	server := "COUNTERFOIL_SERVER=http://" + api
+	serve := p.command([]string{server}, filepath.Join(p.work, "bin", "counterfoil"), "serve", "--listen", api, "--nats-listen", stream)
+	log, err := os.Create(filepath.Join(p.work, "ledger.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	serve := exec.CommandContext(ctx, filepath.Join(work, "bin", "counterfoil"), "serve", "--listen", api, "--nats-listen", stream)
-	serve.Dir, serve.Env, serve.Stderr = work, env, log
+	serve.Stderr = log
 	ready, err := serve.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,21 +52,7 @@ func TestLOG12_ConsumersPage(t *testing.T) {
 	if err := json.NewDecoder(ready).Decode(new(struct{})); err != nil {
 		t.Fatal("the ledger did not start: ", err)
 	}
-
-	cmd := exec.CommandContext(ctx, sh, "-e", "-o", "pipefail", "-c", commands+"\nfollow http://"+api)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = work, env, 10*time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("the commands ended with %v:\n%s", err, out.String())
-	}
-	got := out.String()
-	for _, line := range append(want, printed) {
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*")
-		if !regexp.MustCompile(`(?m)^` + pattern + `$`).MatchString(got) {
-			t.Errorf("the commands do not print %q\n%s", line, got)
-		}
-	}
+	p.typed("set -o pipefail\n"+commands+"\nfollow http://"+api, append(want, printed), folded, server)
 }
 
 // consumersPage takes the page apart: the commands of its console blocks and the

@@ -1,10 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"counterfoil/internal/api"
+	"counterfoil/ledger/stream"
 )
 
 // report is what this node says of itself.
@@ -20,20 +25,38 @@ func (l *Ledger) report() report {
 	return r
 }
 
-// Cluster tells how the nodes of the ledger stand.
+// leaderWithin is how long Cluster waits for what the stream's leader alone knows. While
+// there is none it is asked for, which must not keep who wants to see just that.
+const leaderWithin = 2 * time.Second
+
+// Cluster tells how the nodes of the ledger stand, as far as this one knows.
 func (l *Ledger) Cluster(ctx context.Context) *api.Cluster {
 	rec, _ := l.cluster.lease.Record()
 	out := &api.Cluster{SchemaVersion: api.ClusterSchema, Name: l.cfg.Cluster.Name, Node: l.cfg.Cluster.Node,
 		Signer: rec.Node, Epoch: rec.Epoch, GuardSize: rec.Guard.Size, Replicas: l.cfg.Cluster.Replicas, Members: l.stream.Members(), Nodes: l.cluster.nodes.list()}
+	ctx, cancel := context.WithTimeout(ctx, leaderWithin)
+	defer cancel()
 	st, err := l.stream.ClusterState(ctx)
 	if err != nil {
-		out.Stream.Trouble = err.Error()
+		out.Stream.Trouble = streamTrouble(&st, err)
 	}
 	out.Stream.Leader, out.Stream.Replicas = st.Leader, []api.StreamReplica{}
 	for _, r := range st.Replicas {
 		out.Stream.Replicas = append(out.Stream.Replicas, api.StreamReplica{Server: r.Server, Leader: r.Leader, Current: r.Current, Offline: r.Offline, Lag: r.Lag})
 	}
 	return out
+}
+
+// streamTrouble says why a state has no leader.
+func streamTrouble(st *stream.Cluster, err error) string {
+	if !errors.Is(err, stream.ErrUnavailable) {
+		return err.Error()
+	}
+	seen := ""
+	if st.Name != "" { // by its own server
+		seen = fmt.Sprintf(", and %s is connected to %s", st.Node, cmp.Or(strings.Join(st.Connected, ", "), "nobody"))
+	}
+	return fmt.Sprintf("no leader answers%s: %v", seen, err)
 }
 
 const clusterHint = "see docs/runbooks/cluster.md; counterfoil doctor --cluster asks all nodes"

@@ -45,7 +45,7 @@ var raceSkips = []string{
 	"TestPRV01_NothingErasedStaysInTheLog",
 	"TestEVI12_KilledBetweenPublishAndApply",
 	`TestCluster_\w+`, // three servers beside other tests' for minutes; internal/app has three nodes under the detector
-	"TestStreamsAreLostOnAllNodes", "TestAllNodesStop", "TestErasureOnAllNodes", "TestKeysOfAllNodes", "TestNodesOnAnExternalNATS",
+	"TestStreamsAreLostOnAllNodes", "TestAllNodesStop", "TestErasureOnAllNodes", "TestKeysOfAllNodes", "TestNodesOnAnExternalNATS", "TestClusterWithoutLeader",
 }
 
 // Variables that tests read: how often the whole ledger is killed and started

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,7 +219,7 @@ func (r *clusterReport) judge() {
 			n, r.Replicas, strings.Join(r.Members, ", "), n/2+1)
 	}
 	if r.Stream.Leader == "" {
-		problem("most nodes must run and reach each other", "the stream has no leader, and takes nothing: %s", r.Stream.Trouble)
+		problem("most nodes must run and reach each other", "the stream takes nothing: %s", cmp.Or(r.Stream.Trouble, "it has no leader"))
 	}
 	for _, s := range r.Stream.Replicas {
 		if s.Offline {

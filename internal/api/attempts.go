@@ -34,18 +34,8 @@ type Attempt struct {
 	Receipts       []*Receipt    `json:"receipts"`
 }
 
-// attempt serves GET /v1/attempts/{attemptId}: what was acknowledged is there
+// Attempt returns an attempt with all its receipts. What was acknowledged is there
 // at once, whatever the lag of the views.
-func (s *Server) attempt(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.Attempt(r.Context(), r.PathValue("attemptId"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, a)
-	return nil
-}
-
-// Attempt returns an attempt with all its receipts.
 func (s *Server) Attempt(ctx context.Context, id string) (*Attempt, error) {
 	if err := checkAttemptID(id); err != nil {
 		return nil, err

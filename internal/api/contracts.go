@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -99,15 +98,6 @@ type Disposition struct {
 	ReviewedAt    string   `json:"reviewedAt,omitempty"`
 }
 
-func (s *Server) listContracts(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Contracts(r.Context(), r.URL.Query())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
-}
-
 // Contracts returns a page of contracts, or the one that is named.
 func (s *Server) Contracts(ctx context.Context, q url.Values) (*Contracts, error) {
 	if err := known(q, "name", "limit", "pageToken"); err != nil {
@@ -160,15 +150,6 @@ func (s *Server) contract(ctx context.Context, name string) (*query.ContractAnsw
 	defer cancel()
 	s.cfg.Ledger.CatchUp(wait)
 	return s.cfg.Views.Contract(ctx, name)
-}
-
-func (s *Server) disposition(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Disposition(r.Context(), r.URL.Query())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
 }
 
 // Disposition answers whether tools may be called under a contract. A contract
@@ -249,15 +230,6 @@ func newReview(name string, r *contracts.Review) *Review {
 
 func timeAt(ms int64) string { return event.FormatTime(time.UnixMilli(ms).UTC()) }
 
-func (s *Server) listReviews(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Reviews(r.Context(), r.URL.Query())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
-}
-
 // Reviews returns a page of the reviews of contracts, all or those of a run. The
 // first page of a run reflects everything that was acknowledged before, so that a
 // run that goes on finds what it did.
@@ -265,10 +237,8 @@ func (s *Server) Reviews(ctx context.Context, q url.Values) (*Reviews, error) {
 	if err := known(q, "run", "from", "to", "limit", "pageToken", "order"); err != nil {
 		return nil, err
 	}
-	p, errP := page(q)
-	from, errF := timeOf(q, "from")
-	to, errT := timeOf(q, "to")
-	if err := errors.Join(errP, errF, errT); err != nil {
+	p, from, to, err := span(q)
+	if err != nil {
 		return nil, err
 	}
 	out := &Reviews{SchemaVersion: ReviewsSchema, Reviews: []*Review{}}

@@ -169,7 +169,7 @@ func (s *Server) setRetention(w http.ResponseWriter, r *http.Request) error {
 }
 
 // carried does what was asked to its end, whether or not the caller waits.
-func carried[T any](s *Server, w http.ResponseWriter, r *http.Request, status int, do func(context.Context) (*T, error)) error {
+func carried[T any](s *Server, w http.ResponseWriter, r *http.Request, status int, do func(context.Context) (T, error)) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.WaitLimit)
 	defer cancel()
 	out, err := do(ctx)

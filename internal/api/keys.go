@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-
-	"github.com/go-json-experiment/json"
 )
 
 // KeysSchema is the schemaVersion of Keys.
@@ -51,19 +49,19 @@ func (s *Server) registerKey(w http.ResponseWriter, r *http.Request) error {
 		KeyID     string `json:"keyId"`
 		PublicKey string `json:"publicKey"`
 	}
-	if err := keyBody(w, r, &req); err != nil {
+	if err := decodeBody(w, r, maxKeyBody, &req); err != nil {
 		return err
 	}
 	pub, err := base64.StdEncoding.Strict().DecodeString(req.PublicKey)
 	if err != nil {
 		return invalid("/publicKey", "it is what counterfoil keys generate prints", "publicKey is not standard base64 with padding")
 	}
-	return s.changed(w, r, func(ctx context.Context) (Key, error) { return s.cfg.Ledger.RegisterKey(ctx, req.KeyID, pub) })
+	return carried(s, w, r, http.StatusOK, func(ctx context.Context) (Key, error) { return s.cfg.Ledger.RegisterKey(ctx, req.KeyID, pub) })
 }
 
 // rotateKey serves POST /v1/keys/rotate.
 func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request) error {
-	return s.changed(w, r, s.cfg.Ledger.RotateKey)
+	return carried(s, w, r, http.StatusOK, s.cfg.Ledger.RotateKey)
 }
 
 // setKeyStatus serves POST /v1/keys/{keyId}/status.
@@ -72,7 +70,7 @@ func (s *Server) setKeyStatus(w http.ResponseWriter, r *http.Request) error {
 		Status    string  `json:"status"`
 		FromIndex *uint64 `json:"fromIndex"`
 	}
-	if err := keyBody(w, r, &req); err != nil {
+	if err := decodeBody(w, r, maxKeyBody, &req); err != nil {
 		return err
 	}
 	switch req.Status {
@@ -80,30 +78,7 @@ func (s *Server) setKeyStatus(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return invalid("/status", "use retired, revoked or disabled", "a key cannot be set to this status")
 	}
-	return s.changed(w, r, func(ctx context.Context) (Key, error) {
+	return carried(s, w, r, http.StatusOK, func(ctx context.Context) (Key, error) {
 		return s.cfg.Ledger.SetKeyStatus(ctx, r.PathValue("keyId"), req.Status, req.FromIndex)
 	})
-}
-
-func (s *Server) changed(w http.ResponseWriter, r *http.Request, change func(context.Context) (Key, error)) error {
-	// A change that has begun is carried through, whether or not the caller waits.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.cfg.WaitLimit)
-	defer cancel()
-	key, err := change(ctx)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, key)
-	return nil
-}
-
-func keyBody(w http.ResponseWriter, r *http.Request, v any) error {
-	b, err := body(w, r, maxKeyBody)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
-		return invalid("", "the members are in docs/spec/http.md", "not the body of a key change: "+err.Error())
-	}
-	return nil
 }

@@ -103,6 +103,14 @@ func page(q url.Values) (query.Page, error) {
 	return p, nil
 }
 
+// span reads a page between two times.
+func span(q url.Values) (p query.Page, from, to time.Time, err error) {
+	p, errP := page(q)
+	from, errF := timeOf(q, "from")
+	to, errT := timeOf(q, "to")
+	return p, from, to, errors.Join(errP, errF, errT)
+}
+
 func timeOf(q url.Values, name string) (time.Time, error) {
 	v := q.Get(name)
 	if v == "" {
@@ -140,13 +148,26 @@ func viewError(err error) error {
 	return err
 }
 
-func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Attempts(r.Context(), r.URL.Query())
-	if err != nil {
+// byQuery serves what its query parameters say.
+func byQuery[T any](read func(context.Context, url.Values) (*T, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		out, err := read(r.Context(), r.URL.Query())
+		if err == nil {
+			writeJSON(w, http.StatusOK, out)
+		}
 		return err
 	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
+}
+
+// byID serves what an id in the path names.
+func byID[T any](id string, read func(context.Context, string) (*T, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		out, err := read(r.Context(), r.PathValue(id))
+		if err == nil {
+			writeJSON(w, http.StatusOK, out)
+		}
+		return err
+	}
 }
 
 // Attempts returns a page of attempts; q holds the query parameters.
@@ -154,10 +175,8 @@ func (s *Server) Attempts(ctx context.Context, q url.Values) (*Attempts, error) 
 	if err := known(q, "state", "tool", "agent", "runtime", "from", "to", "limit", "pageToken", "order"); err != nil {
 		return nil, err
 	}
-	p, errP := page(q)
-	from, errF := timeOf(q, "from")
-	to, errT := timeOf(q, "to")
-	if err := errors.Join(errP, errF, errT); err != nil {
+	p, from, to, err := span(q)
+	if err != nil {
 		return nil, err
 	}
 	ans, err := s.cfg.Views.Attempts(ctx, query.AttemptFilter{State: q.Get("state"), Tool: q.Get("tool"), Agent: q.Get("agent"),
@@ -194,24 +213,13 @@ func (s *Server) checkAttempt(ctx context.Context, id string) error {
 	return err
 }
 
-func (s *Server) listReceipts(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Receipts(r.Context(), r.URL.Query())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
-}
-
 // Receipts returns a page of receipts; q holds the query parameters.
 func (s *Server) Receipts(ctx context.Context, q url.Values) (*Receipts, error) {
 	if err := known(q, "tool", "agent", "runtime", "status", "lifecycle", "kind", "from", "to", "limit", "pageToken", "order"); err != nil {
 		return nil, err
 	}
-	p, errP := page(q)
-	from, errF := timeOf(q, "from")
-	to, errT := timeOf(q, "to")
-	if err := errors.Join(errP, errF, errT); err != nil {
+	p, from, to, err := span(q)
+	if err != nil {
 		return nil, err
 	}
 	ans, err := s.cfg.Views.Receipts(ctx, query.ReceiptFilter{Tool: q.Get("tool"), Agent: q.Get("agent"), Runtime: q.Get("runtime"),
@@ -232,16 +240,6 @@ func (s *Server) Receipts(ctx context.Context, q url.Values) (*Receipts, error) 
 		out.Receipts = append(out.Receipts, NewReceipt(rec, place, nil))
 	}
 	return out, nil
-}
-
-// receipt serves GET /v1/receipts/{eventId}, with proof and checkpoint.
-func (s *Server) receipt(w http.ResponseWriter, r *http.Request) error {
-	rc, err := s.Receipt(r.Context(), r.PathValue("eventId"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, rc)
-	return nil
 }
 
 // Receipt returns the receipt of an event with proof and checkpoint.
@@ -276,15 +274,6 @@ func (s *Server) find(ctx context.Context, eventID string) (*query.ReceiptAnswer
 		return nil, 0, viewError(err)
 	}
 	return ans, ans.TreeSize, nil
-}
-
-func (s *Server) parked(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Parked(r.Context(), r.URL.Query())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
 }
 
 // Parked returns a page of parked leaves; q holds the query parameters.

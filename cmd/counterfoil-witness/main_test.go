@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
 )
@@ -88,32 +87,10 @@ type history struct {
 	key    trust.VerifierKey
 }
 
-type fixed string
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f))
-	return copy(b, h[:]), nil
-}
-
 func newHistory(t testing.TB, name, label string, n int) history {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed(name), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := testonly.New(rfc6962.DefaultHasher)
-	for i := range n {
-		x.AppendData([]byte(fmt.Sprint(label, i)))
-	}
-	return history{x, s, k}
+	l := logkit.New(t, name, n, logkit.Numbered(label))
+	return history{l.Tree, l.Signer, l.Key}
 }
 
 func (h history) note(size uint64) ([]byte, error) {

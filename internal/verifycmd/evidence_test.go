@@ -1,9 +1,7 @@
 package verifycmd
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,49 +10,17 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/receipt"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
 )
 
-// A log of another project's code that signs whatever it is given.
+// forkedLog signs whatever it is given.
 const forkedLog = "forked.example/log"
-
-type fixed struct{ label string }
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f.label))
-	return copy(b, h[:]), nil
-}
-
-func signerOf(t *testing.T, name, label string) (note.Signer, trust.VerifierKey) {
-	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed{label}, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, k
-}
-
-func history(label string, n int) *testonly.Tree {
-	x := testonly.New(rfc6962.DefaultHasher)
-	for i := range n {
-		x.AppendData(fmt.Append(nil, label, i))
-	}
-	return x
-}
 
 func signedTree(t *testing.T, s note.Signer, origin string, size uint64, root []byte) string {
 	t.Helper()
@@ -115,9 +81,9 @@ func eventKeys(t *testing.T) trust.EventKeys {
 }
 
 func TestLOG08_EquivocationDocument(t *testing.T) {
-	log, key := signerOf(t, forkedLog, "log")
-	stranger, _ := signerOf(t, forkedLog, "stranger")
-	one, two := history("leaf", 9), history("other", 9)
+	log, key := logkit.Key(t, forkedLog, "log")
+	stranger, _ := logkit.Key(t, forkedLog, "stranger")
+	one, two := logkit.Tree(9, logkit.Numbered("leaf")), logkit.Tree(9, logkit.Numbered("other"))
 	at := func(x *testonly.Tree, size uint64) string { return signedTree(t, log, forkedLog, size, x.HashAt(size)) }
 	proof, err := two.ConsistencyProof(5, 9)
 	if err != nil {
@@ -204,8 +170,8 @@ func TestLOG08_EquivocationDocument(t *testing.T) {
 
 // What the witness's own code writes is understood, and judged alike.
 func TestLOG08_EquivocationDocumentOfAWitness(t *testing.T) {
-	log, key := signerOf(t, forkedLog, "log")
-	one, two := history("leaf", 9), history("other", 9)
+	log, key := logkit.Key(t, forkedLog, "log")
+	one, two := logkit.Tree(9, logkit.Numbered("leaf")), logkit.Tree(9, logkit.Numbered("other"))
 	offered := signedTree(t, log, forkedLog, 7, two.HashAt(7))
 	n, err := trust.ParseNote([]byte(offered))
 	if err != nil {
@@ -238,7 +204,7 @@ func FuzzLOG08_EvidenceNeverProvesWithoutTheLog(f *testing.F) {
 	f.Add([]byte(`{"schemaVersion":"counterfoil.equivocation.v1"}`))
 	f.Add(evidenceOf(rule.KindSameSize, forkedLog, "forked.example/log\n1\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— forked.example/log AAAAAAE=\n", "x", nil))
 	f.Add(evidenceOf(rule.KindEmptyRoot, forkedLog, "", "forked.example/log\n0\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— forked.example/log AAAAAAE=\n", nil))
-	_, vkey, err := note.GenerateKey(fixed{"nobody signs with it"}, forkedLog)
+	_, vkey, err := note.GenerateKey(logkit.Seed("nobody signs with it"), forkedLog)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
 	"counterfoil/witness/server"
@@ -30,13 +30,6 @@ import (
 )
 
 const origin = "example.com/log"
-
-type fixed string
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f))
-	return copy(b, h[:]), nil
-}
 
 // testLog is a log that signs whatever it is asked to. Two logs of one name have
 // one key; those of different labels have other leaves from index fork on.
@@ -53,27 +46,8 @@ type testLog struct {
 
 func newLog(t testing.TB, name string, n, fork int, label string) *testLog {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed(name), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := testonly.New(rfc6962.DefaultHasher)
-	for i := range n {
-		if i < fork {
-			x.AppendData([]byte(fmt.Sprint("leaf ", i)))
-		} else {
-			x.AppendData([]byte(fmt.Sprint(label, i)))
-		}
-	}
-	return &testLog{Tree: x, signer: s, key: k, durable: uint64(n), coming: uint64(n)}
+	l := logkit.New(t, name, n, logkit.Forked(fork, label))
+	return &testLog{Tree: l.Tree, signer: l.Signer, key: l.Key, durable: uint64(n), coming: uint64(n)}
 }
 
 func (l *testLog) has(durable, coming uint64) {
@@ -148,7 +122,7 @@ func newWitness(t testing.TB, name string, logs ...*testLog) *testWitness {
 	dir := t.TempDir()
 	w := &testWitness{name: name}
 	var err error
-	if w.key, err = server.GenerateKey(filepath.Join(dir, "key"), name+".example", fixed(name)); err != nil {
+	if w.key, err = server.GenerateKey(filepath.Join(dir, "key"), name+".example", logkit.Seed(name)); err != nil {
 		t.Fatal(err)
 	}
 	if w.store, err = state.Open(state.Config{Dir: filepath.Join(dir, "state"), Witness: w.key.Verifier()}); err != nil {

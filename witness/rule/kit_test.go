@@ -1,28 +1,18 @@
 package rule
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"testing"
 
-	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 )
 
 // The trees and the log's signatures are made by other projects' code.
 
 const origin = "example.com/log"
-
-// fixed is a source of "randomness" for keys that are the same in every run.
-type fixed struct{ label string }
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f.label))
-	return copy(b, h[:]), nil
-}
 
 type signer struct {
 	note.Signer
@@ -31,18 +21,7 @@ type signer struct {
 
 func newSigner(t testing.TB, name, label string) signer {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed{label}, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, k := logkit.Key(t, name, logkit.Seed(label))
 	return signer{s, k}
 }
 
@@ -50,25 +29,12 @@ func newSigner(t testing.TB, name, label string) signer {
 // up to there.
 type tree struct{ *testonly.Tree }
 
-func newTree(n int, leaf func(i int) string) tree {
-	t := testonly.New(rfc6962.DefaultHasher)
-	for i := range n {
-		t.AppendData([]byte(leaf(i)))
-	}
-	return tree{t}
-}
+func newTree(n int, leaf func(i int) string) tree { return tree{logkit.Tree(n, leaf)} }
 
-func plainLeaf(i int) string { return fmt.Sprint("leaf ", i) }
+var plainLeaf = logkit.Numbered("leaf ")
 
 // forkedAt is a history that differs from index n on.
-func forkedAt(n int) func(int) string {
-	return func(i int) string {
-		if i >= n {
-			return fmt.Sprint("other ", i)
-		}
-		return plainLeaf(i)
-	}
-}
+func forkedAt(n int) func(int) string { return logkit.Forked(n, "other ") }
 
 func (x tree) state(size uint64) State {
 	return State{size, [HashSize]byte(x.HashAt(size))}

@@ -10,18 +10,20 @@ import (
 	"testing"
 
 	cosign "github.com/transparency-dev/formats/note"
+
+	"counterfoil/internal/testkit/logkit"
 )
 
 func TestLOG10_KeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	made, err := GenerateKey(path, "witness.example/w1", fixed("seed"))
+	made, err := GenerateKey(path, "witness.example/w1", logkit.Seed("seed"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
-	if _, err := GenerateKey(path, "witness.example/w1", fixed("other")); !errors.Is(err, fs.ErrExist) {
+	if _, err := GenerateKey(path, "witness.example/w1", logkit.Seed("other")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("replaces a key: %v", err)
 	}
 	k, err := LoadKey(path)
@@ -82,7 +84,7 @@ func TestLOG10_KeyFile(t *testing.T) {
 	if _, err := LoadKey(path); !errors.Is(err, ErrKeyFile) || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("readable by the group: %v", err)
 	}
-	if _, err := GenerateKey(filepath.Join(t.TempDir(), "k"), "with blank", fixed("x")); err == nil {
+	if _, err := GenerateKey(filepath.Join(t.TempDir(), "k"), "with blank", logkit.Seed("x")); err == nil {
 		t.Error("takes any name")
 	}
 }

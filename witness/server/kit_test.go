@@ -1,8 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,23 +12,16 @@ import (
 	"time"
 
 	cosign "github.com/transparency-dev/formats/note"
-	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
 	"counterfoil/witness/state"
 )
 
 const origin = "example.com/log"
-
-type fixed string
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f))
-	return copy(b, h[:]), nil
-}
 
 // testLog is a log that signs whatever it is asked to, by code of others.
 type testLog struct {
@@ -42,27 +33,8 @@ type testLog struct {
 // newLog has n leaves; two logs of different labels differ from index fork on.
 func newLog(t testing.TB, name string, n, fork int, label string) testLog {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed(name), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := testonly.New(rfc6962.DefaultHasher)
-	for i := range n {
-		if i < fork {
-			x.AppendData([]byte(fmt.Sprint("leaf ", i)))
-		} else {
-			x.AppendData([]byte(fmt.Sprint(label, i)))
-		}
-	}
-	return testLog{x, s, k}
+	l := logkit.New(t, name, n, logkit.Forked(fork, label))
+	return testLog{l.Tree, l.Signer, l.Key}
 }
 
 func (l testLog) checkpoint(t testing.TB, size uint64) string {
@@ -126,7 +98,7 @@ type witness struct {
 func newWitness(t testing.TB, qpd uint64, logs ...testLog) *witness {
 	t.Helper()
 	dir := t.TempDir()
-	key, err := GenerateKey(filepath.Join(dir, "key"), "witness.example/w1", fixed("witness"))
+	key, err := GenerateKey(filepath.Join(dir, "key"), "witness.example/w1", logkit.Seed("witness"))
 	if err != nil {
 		t.Fatal(err)
 	}

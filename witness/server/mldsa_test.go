@@ -10,12 +10,13 @@ import (
 	cosign "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 )
 
 func mldsaKey(t *testing.T) *Key {
 	t.Helper()
-	k, err := GenerateKeyOf(trust.TypeMLDSA44, filepath.Join(t.TempDir(), "key"), "witness.example/w1", fixed("lattice"))
+	k, err := GenerateKeyOf(trust.TypeMLDSA44, filepath.Join(t.TempDir(), "key"), "witness.example/w1", logkit.Seed("lattice"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func mldsaKey(t *testing.T) *Key {
 // TestLOG10_MLDSAKeyFile: others read our key file, and we read theirs.
 func TestLOG10_MLDSAKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	made, err := GenerateKeyOf(trust.TypeMLDSA44, path, "witness.example/w1", fixed("seed"))
+	made, err := GenerateKeyOf(trust.TypeMLDSA44, path, "witness.example/w1", logkit.Seed("seed"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestLOG10_MLDSAKeyFile(t *testing.T) {
 	if k, err = LoadKey(theirs); err != nil || k.Verifier().String() != vkey {
 		t.Errorf("%v, %v", k, err)
 	}
-	if _, err := GenerateKeyOf(trust.TypeEd25519, filepath.Join(t.TempDir(), "key"), "x", fixed("x")); err == nil {
+	if _, err := GenerateKeyOf(trust.TypeEd25519, filepath.Join(t.TempDir(), "key"), "x", logkit.Seed("x")); err == nil {
 		t.Error("makes a key of a log")
 	}
 }

@@ -11,32 +11,14 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"counterfoil/internal/testkit/logkit"
 	"counterfoil/ledger/trust"
 )
-
-type fixed string
-
-func (f fixed) Read(b []byte) (int, error) {
-	h := sha256.Sum256([]byte(f))
-	return copy(b, h[:]), nil
-}
 
 // logKey is a log's signer and key.
 func logKey(t testing.TB, name string) (note.Signer, trust.VerifierKey) {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(fixed(name), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := note.NewSigner(skey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := trust.ParseVerifierKey(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, k
+	return logkit.Key(t, name, logkit.Seed(name))
 }
 
 func witnessKey(t testing.TB, name string) trust.VerifierKey {

@@ -185,5 +185,9 @@ func chosenKinds(t testing.TB, pattern string) []kind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(kinds(), func(k kind) bool { return !want.MatchString(k.name) })
+	chosen := slices.DeleteFunc(kinds(), func(k kind) bool { return !want.MatchString(k.name) })
+	if len(chosen) == 0 {
+		t.Fatalf("no kind of fault matches %q", pattern) // a campaign of nothing would pass
+	}
+	return chosen
 }

@@ -13,6 +13,7 @@ var pure = []string{
 	"ledger/canon",
 	"ledger/commit",
 	"ledger/event",
+	"ledger/excerpt",
 	"ledger/lifecycle",
 	"ledger/receipt",
 	"ledger/review/rubric",

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"counterfoil/ledger/excerpt"
 )
 
 // Input is all that a judgement looks at. It holds records and findings; nothing
@@ -167,11 +169,7 @@ func (j *judge) miss(evidence, requiredBy, format string, args ...any) {
 
 // limit makes a detail fit for a record.
 func limit(s string) string {
-	s = quotable(s)
-	if len(s) > MaxDetailBytes {
-		s = strings.ToValidUTF8(s[:MaxDetailBytes-len("…")], "") + "…"
-	}
-	return s
+	return excerpt.Within(quotable(s), MaxDetailBytes)
 }
 
 // discovery is the first gate. Without captured namespace authentication, or

@@ -10,6 +10,7 @@ import (
 
 	"counterfoil/ledger/canon"
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/excerpt"
 )
 
 // MaxRecordBytes bounds the canonical bytes of one record: room for MaxFindings
@@ -206,18 +207,8 @@ func isToken(s string) bool {
 	return true
 }
 
-// clip shortens what is quoted in an error.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+// clip shortens what is quoted in a message.
+func clip(s string) string { return excerpt.Cut(s, 80) }
 
 // first returns the first error.
 func first(errs ...error) error {

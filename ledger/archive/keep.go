@@ -11,6 +11,7 @@ import (
 
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/excerpt"
 	"counterfoil/ledger/vault"
 )
 
@@ -207,9 +208,5 @@ func word(s string) bool {
 	return ok
 }
 
-func clip(s string) string {
-	if len(s) > 96 {
-		return strings.ToValidUTF8(s[:96], "") + "…"
-	}
-	return s
-}
+// clip shortens what is quoted in a message.
+func clip(s string) string { return excerpt.Cut(s, 96) }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"counterfoil/ledger/canon"
+	"counterfoil/ledger/excerpt"
 )
 
 // Validate checks every member of the event by itself; whether the event may
@@ -219,11 +220,7 @@ func lowerHex(s string) bool {
 	return true
 }
 
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
-}
+// clip shortens what is quoted in a message.
+func clip(s string) string { return excerpt.Cut(s, 64) }
 
 var statementProfile = canon.Profile{MaxBytes: MaxEventBytes, MaxDepth: canon.Restricted.MaxDepth - 1}

@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/event"
+	"counterfoil/ledger/excerpt"
 )
 
 // ErrBundle is what every refusal of [Parse] wraps.
@@ -404,9 +404,5 @@ func SchemaVersion(raw []byte) (string, bool) {
 	return "", false
 }
 
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
-}
+// clip shortens what is quoted in a message.
+func clip(s string) string { return excerpt.Cut(s, 80) }

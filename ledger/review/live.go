@@ -2,9 +2,9 @@ package review
 
 import (
 	"context"
-	"strings"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/excerpt"
 )
 
 // Live looks at a live registry. What it says is noted beside a result that is
@@ -33,15 +33,4 @@ func (j *Judge) notes(ctx context.Context, l *loaded) []Note {
 }
 
 // clip makes text of others fit for a note.
-func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxNoteText {
-		s = strings.ToValidUTF8(s[:maxNoteText-len("…")], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return excerpt.Within(excerpt.Printable(s), maxNoteText) }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"counterfoil/ledger/canon"
+	"counterfoil/ledger/excerpt"
 )
 
 // Error says which member of a result was refused, and why.
@@ -186,9 +187,5 @@ func first(err error) error {
 	return err
 }
 
-func clip(s string) string {
-	if len(s) > 64 {
-		s = s[:64] + "…"
-	}
-	return fmt.Sprintf("%q", s)
-}
+// clip quotes a text in a message, shortened.
+func clip(s string) string { return fmt.Sprintf("%q", excerpt.Cut(s, 64)) }

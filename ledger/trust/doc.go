@@ -21,7 +21,8 @@ package trust
 import (
 	"encoding/base64"
 	"fmt"
-	"strings"
+
+	"counterfoil/ledger/excerpt"
 )
 
 var b64 = base64.StdEncoding.Strict()
@@ -39,9 +40,5 @@ func decode64(s string) ([]byte, error) {
 	return b, nil
 }
 
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
-}
+// clip shortens what is quoted in a message.
+func clip(s string) string { return excerpt.Cut(s, 80) }

@@ -3,8 +3,8 @@ package receipts
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"counterfoil/ledger/excerpt"
 	"counterfoil/ledger/lifecycle"
 	"counterfoil/projections/kv"
 )
@@ -75,14 +75,5 @@ func ReadDetail(r Reader, index uint64) string {
 	return string(b)
 }
 
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= maxDetail {
-		return s
-	}
-	end := maxDetail
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
+// clip makes a detail fit for a row.
+func clip(s string) string { return excerpt.Cut(strings.ToValidUTF8(s, "�"), maxDetail) }

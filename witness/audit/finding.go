@@ -3,7 +3,8 @@ package audit
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"counterfoil/ledger/excerpt"
 )
 
 // Kind is what is wrong. Kinds are part of the public contract and only ever
@@ -82,17 +83,7 @@ type Finding struct {
 // maxText bounds what a finding repeats of its cause.
 const maxText = 512
 
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxText {
-		return s
-	}
-	end := maxText
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
+func clip(s string) string { return excerpt.Cut(strings.ToValidUTF8(s, "\uFFFD"), maxText) }
 
 func atLeaf(k Kind, index uint64, expected, got, detail string) Finding {
 	return Finding{Kind: k, LeafIndex: &index, Expected: clip(expected), Got: clip(got), Detail: clip(detail)}

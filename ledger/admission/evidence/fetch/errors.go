@@ -3,9 +3,9 @@ package fetch
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/excerpt"
 )
 
 // Kind is why a file was not read.
@@ -85,16 +85,4 @@ func SourceState(err error) string {
 
 // Clip shortens a detail to what a record holds, at a rune, and takes out what a
 // terminal would act on.
-func Clip(s string) string {
-	s = printable(s)
-	return strings.ToValidUTF8(s[:min(len(s), admission.MaxDetailBytes)], "")
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
+func Clip(s string) string { return excerpt.First(excerpt.Printable(s), admission.MaxDetailBytes) }

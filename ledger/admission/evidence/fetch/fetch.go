@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/excerpt"
 
 	"counterfoil/internal/wait"
 )
@@ -204,11 +205,11 @@ func (f *Fetcher) local(ctx context.Context, blob *Blob, limit int64) error {
 // secret, user, query and fragment, and control characters from a file's name.
 func Redact(locator string) string {
 	if !IsURL(locator) {
-		return printable(locator)
+		return excerpt.Printable(locator)
 	}
 	u, err := url.Parse(locator)
 	if err != nil {
-		return printable(locator[:strings.Index(locator, "://")]) + "://(unreadable)"
+		return excerpt.Printable(locator[:strings.Index(locator, "://")]) + "://(unreadable)"
 	}
 	return clean(u)
 }

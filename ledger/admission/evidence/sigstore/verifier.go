@@ -30,6 +30,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 
 	"counterfoil/ledger/admission"
+	"counterfoil/ledger/excerpt"
 )
 
 // LibraryVersion is the version of sigstore-go that judges. A test compares it
@@ -208,15 +209,7 @@ func Fail(f admission.Finding, code admission.Code, format string, args ...any) 
 }
 
 // clip shortens a text at a rune and takes out what a terminal would act on.
-func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	return strings.ToValidUTF8(s[:min(len(s), n)], "")
-}
+func clip(s string, n int) string { return excerpt.First(excerpt.Printable(s), n) }
 
 // earliest is the first of the times at which the signature is known to have
 // existed.

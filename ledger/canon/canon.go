@@ -84,17 +84,7 @@ type Error struct {
 	Hint string
 }
 
-func (e *Error) Error() string {
-	where := e.Path
-	if where == "" {
-		where = "document"
-	}
-	s := fmt.Sprintf("%s: %s: %s", where, e.Reason, e.Detail)
-	if e.Hint != "" {
-		s += " (hint: " + e.Hint + ")"
-	}
-	return s
-}
+func (e *Error) Error() string { return Refusal(e.Path, "document", e.Reason+": "+e.Detail, e.Hint) }
 
 // Canonical returns the canonical bytes of src, which it does not keep or
 // change. Errors are of type *[Error].

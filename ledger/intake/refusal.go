@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"counterfoil/ledger/canon"
 	"counterfoil/ledger/event"
 )
 
@@ -17,16 +18,7 @@ type RequestError struct {
 	TooLarge bool
 }
 
-func (e *RequestError) Error() string {
-	where := e.Path
-	if where == "" {
-		where = "body"
-	}
-	if e.Hint != "" {
-		return fmt.Sprintf("%s: %s (hint: %s)", where, e.Detail, e.Hint)
-	}
-	return where + ": " + e.Detail
-}
+func (e *RequestError) Error() string { return canon.Refusal(e.Path, "body", e.Detail, e.Hint) }
 
 // Hints that fit many members.
 const (

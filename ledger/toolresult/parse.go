@@ -22,16 +22,7 @@ type Error struct {
 	Hint string
 }
 
-func (e *Error) Error() string {
-	where := e.Path
-	if where == "" {
-		where = "tool result"
-	}
-	if e.Hint != "" {
-		return fmt.Sprintf("%s: %s (hint: %s)", where, e.Detail, e.Hint)
-	}
-	return where + ": " + e.Detail
-}
+func (e *Error) Error() string { return canon.Refusal(e.Path, "tool result", e.Detail, e.Hint) }
 
 func bad(path, format string, args ...any) *Error {
 	return &Error{Path: path, Detail: fmt.Sprintf(format, args...)}

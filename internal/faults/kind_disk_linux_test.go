@@ -53,7 +53,7 @@ func (r *round) unplugged() {
 	r.p.kill(syscall.SIGKILL)
 	r.era.volume.replug(r.t)
 	p, err := startErr(r.t, r.era.dir, r.era.args...)
-	if err != nil && r.fileSystemErred && damagedTile.MatchString(err.Error()) {
+	if err != nil && r.fileSystemErred && damagedFile.MatchString(err.Error()) {
 		r.damaged = true
 		r.say(refusalOf(err))
 		return

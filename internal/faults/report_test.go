@@ -171,10 +171,10 @@ what was not flushed; write errors come from a file below the loop device that c
 file system (FIFREEZE); a slow disk is one that others flush on. The clock is the ledger's own, in a process that
 has it as a parameter: the machine's clock stays as it is.
 
-After write errors the file system, mounted again, can hold zeros in place of the newest tiles, although a flush
-of them had been reported as done; whether the kernel or the program takes an error for success there is not settled.
-The ledger then refuses to start and names the file ([damaged](runbooks/damaged.md)), signs nothing, and the campaign goes on
-with a new one; the table counts it as "a start: a tile is damaged".
+After write errors the file system, mounted again, can hold zeros in place of the newest tiles, or of a part of the vault,
+although a flush of them had been reported as done; whether the kernel or the program takes an error for success there is
+not settled. The ledger then refuses to start and names what is damaged ([damaged](runbooks/damaged.md)), signs nothing, and
+the campaign goes on with a new one; the table counts it as "a start: flushed data is gone".
 
 Not tried: reads that give other bytes than were written (the audit and the damage tests do that on files), reordered
 writes below the file system, and disks that lie about flushes.

@@ -79,7 +79,7 @@ func (e *era) round(t *testing.T, k kind) {
 		k.recover(r)
 	}
 	if r.damaged {
-		r.refused["a start: a tile is damaged"]++
+		r.refused["a start: flushed data is gone"]++
 		e.over = true
 		e.c.report.add(k, r, found{}, r.model.count()-had, time.Since(since))
 		t.Logf("%d events acknowledged; %v", r.model.count()-had, r.notes)
@@ -149,8 +149,9 @@ func (r *round) load(stop <-chan struct{}) (done func()) {
 	return wg.Wait
 }
 
-// damagedTile is in the refusal to start on a log that lacks what it had flushed.
-var damagedTile = regexp.MustCompile(`tile/[a-z0-9/.]+ is damaged`)
+// damagedFile is in the refusal to start on a log or a vault that lacks what it had
+// flushed.
+var damagedFile = regexp.MustCompile(`(tile/[a-z0-9/.]+|vault) is damaged`)
 
 // What a client sees that is no answer.
 const (

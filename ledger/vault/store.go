@@ -130,7 +130,7 @@ func (v *Vault) checkFingerprint() error {
 		o := &op{always: true, local: true, rows: []kv{{[]byte{rowMeta}, []byte(given)}}}
 		return errors.Join(v.do(o), v.Sync())
 	case errors.Is(err, badger.ErrKeyNotFound):
-		return fmt.Errorf("%w: it holds rows but no fingerprint of a seal key", ErrCorrupt)
+		return fmt.Errorf("%w: it holds rows but no fingerprint of a seal key; hint: some of what was flushed is gone, restore the vault from a backup", ErrCorrupt)
 	case err != nil:
 		return err
 	case noted != given:

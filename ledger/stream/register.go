@@ -208,13 +208,15 @@ type watcher struct {
 	f    func([]byte, uint64) error
 	last uint64 // revision that was told last
 
-	failed error // what f returned
+	delivered uint64 // how many messages the present consumer gave us
+	failed    error  // what f returned
 }
 
 // run reads from one consumer until that fails.
 func (w *watcher) run(ctx context.Context) error {
 	s := w.r.s
 	_, changed := s.conn.get()
+	w.delivered = 0
 	inbox := s.nc.NewInbox()
 	ch := make(chan *nats.Msg, 256)
 	sub, err := s.nc.ChanSubscribe(inbox, ch)
@@ -259,14 +261,19 @@ func (w *watcher) run(ctx context.Context) error {
 
 func (w *watcher) take(m *nats.Msg) error {
 	if status := m.Header.Get(statusHeader); status != "" {
-		// A heartbeat says what was delivered last: what we did not get is lost.
-		if seq, _ := strconv.ParseUint(m.Header.Get("Nats-Last-Stream"), 10, 64); seq > w.last {
-			return fmt.Errorf("revision %d was delivered, we have %d", seq, w.last)
+		// A heartbeat says how much was delivered: what we did not get is lost. Its
+		// stream sequence says less: it passes what is written to other registers.
+		if n, _ := strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64); n > w.delivered {
+			return fmt.Errorf("%d messages were delivered, %d came", n, w.delivered)
 		}
 		return nil
 	}
 	_, seq, ok := parseReply(m.Reply)
-	if !ok || seq <= w.last {
+	if !ok {
+		return nil
+	}
+	w.delivered++
+	if seq <= w.last {
 		return nil
 	}
 	w.last = seq

@@ -200,6 +200,23 @@ func (l *Ledger) signs() (bool, <-chan struct{}) {
 	return l.cluster.lease.Held(), changed
 }
 
+// How long a batch of the log may wait on a node where nobody waits for it. The
+// others wait for the checkpoints of the one that signs.
+const (
+	signerPatience   = 20 * time.Millisecond
+	followerPatience = 50 * time.Millisecond
+)
+
+func (l *Ledger) patience() time.Duration {
+	if l.cluster.lease.Held() {
+		return signerPatience
+	}
+	return followerPatience
+}
+
+// coming is how many calls are on their way to the stream.
+func (l *Ledger) coming() int { return int(l.taking.Load()) }
+
 const reasonNotSigner = "not_signer"
 
 // mayChange refuses what only the node that signs does: changes of keys, holds,
@@ -254,7 +271,11 @@ func (l *Ledger) adopt(ctx context.Context) error {
 		return err
 	}
 	if size > 0 && !bytes.Equal(rec.Checkpoint, l.tlog.Checkpoint().Note) { // older ones are compared too
-		if err := l.seq.Wait(ctx, size); err != nil {
+		reach := l.seq.Follow
+		if l.pub.Waiting() > 0 {
+			reach = l.seq.Wait
+		}
+		if err := reach(ctx, size); err != nil {
 			return err
 		}
 		cp, err := l.tlog.Adopt(ctx, rec.Checkpoint)

@@ -52,10 +52,11 @@ type Ledger struct {
 	disk    *diskWatch
 	views   *views
 	custody custody
-	cluster *cluster    // nil on a ledger alone
-	vacant  bool        // there was nothing but identity and keys at the start
-	refused bool        // the cluster has no place for this node
-	opened  atomic.Bool // all fields above are set
+	cluster *cluster     // nil on a ledger alone
+	vacant  bool         // there was nothing but identity and keys at the start
+	refused bool         // the cluster has no place for this node
+	opened  atomic.Bool  // all fields above are set
+	taking  atomic.Int64 // calls of the intake
 
 	run     context.Context // of the background parts
 	stop    context.CancelFunc

@@ -29,11 +29,11 @@ func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err 
 	case api.StageAccepted:
 		return nil
 	case api.StageLogged:
-		err = l.patiently(ctx, func(ctx context.Context) error { return l.seq.Wait(ctx, leafIndex+1) })
+		err = l.waitLogged(ctx, leafIndex+1)
 	case api.StagePublished:
-		err = l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, leafIndex+1) })
+		err = l.waitPublished(ctx, leafIndex+1)
 	case api.StageWitnessed:
-		if err = l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, leafIndex+1) }); err == nil {
+		if err = l.waitPublished(ctx, leafIndex+1); err == nil {
 			err = l.waitWitnessed(ctx, leafIndex+1)
 		}
 	default:
@@ -43,6 +43,19 @@ func (l *Ledger) Wait(ctx context.Context, leafIndex uint64, stage string) (err 
 		l.observeStage(stage, l.cfg.Now().Sub(start))
 	}
 	return err
+}
+
+func (l *Ledger) waitLogged(ctx context.Context, size uint64) error {
+	return l.patiently(ctx, func(ctx context.Context) error { return l.seq.Wait(ctx, size) })
+}
+
+// waitPublished waits for the leaf first: the log makes its batches for those who
+// wait.
+func (l *Ledger) waitPublished(ctx context.Context, size uint64) error {
+	if err := l.waitLogged(ctx, size); err != nil {
+		return err
+	}
+	return l.patiently(ctx, func(ctx context.Context) error { return l.pub.Wait(ctx, size) })
 }
 
 // troublePatience is how long a call waits for a log that is in trouble. Without

@@ -22,6 +22,7 @@ type publisher struct {
 
 	mu        sync.Mutex
 	published uint64
+	waiting   int       // callers of Wait
 	at        time.Time // when the newest checkpoint was published
 	trouble   error
 	ended     bool
@@ -145,6 +146,8 @@ func (p *publisher) Trouble() error {
 
 // Wait blocks until a checkpoint covers size leaves.
 func (p *publisher) Wait(ctx context.Context, size uint64) error {
+	p.count(1)
+	defer p.count(-1)
 	for {
 		p.mu.Lock()
 		ok, ended, changed := p.published >= size, p.ended, p.changed
@@ -161,4 +164,17 @@ func (p *publisher) Wait(ctx context.Context, size uint64) error {
 		case <-changed:
 		}
 	}
+}
+
+func (p *publisher) count(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting += n
+}
+
+// Waiting is how many wait for a checkpoint now.
+func (p *publisher) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting
 }

@@ -18,6 +18,8 @@ func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (_ *intake.Result, 
 	if err := l.admit(); err != nil {
 		return nil, err
 	}
+	l.taking.Add(1)
+	defer l.taking.Add(-1)
 	ctx, span := l.trace.Begin(ctx, "intake")
 	res, err := l.intake.Begin(ctx, b)
 	took(span, res, err)
@@ -30,6 +32,8 @@ func (l *Ledger) Append(ctx context.Context, a *intake.Append) (_ *intake.Result
 	if err := l.admit(); err != nil {
 		return nil, err
 	}
+	l.taking.Add(1)
+	defer l.taking.Add(-1)
 	ctx, span := l.trace.Begin(ctx, "intake")
 	res, err := l.intake.Append(ctx, a)
 	took(span, res, err)

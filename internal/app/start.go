@@ -7,6 +7,7 @@ import (
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/tee"
+	"counterfoil/ledger/tlog"
 )
 
 // start runs the background parts.
@@ -16,11 +17,15 @@ func (l *Ledger) start(ctx context.Context) error {
 	both := tee.New(func(ctx context.Context, from uint64) tee.Source { return source{l.stream.Tail(ctx, from)} }, l.stream.LastSeen()+1)
 	l.background("stream reader", func() error { return both.Run(run) })
 	l.background("index", func() error { return l.index.Run(run, indexReader{both.Reader(run, next)}) })
-	l.seq = sequencer.New(sequencer.Config{
+	batches := sequencer.Config{
 		Log: l.tracedLog(), Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },
-		Last: l.stream.LastSeen,
-	})
+		Last: l.stream.LastSeen, Fits: tlog.Fits,
+	}
+	if l.cluster != nil {
+		batches.Coming, batches.Patience = l.coming, l.patience
+	}
+	l.seq = sequencer.New(batches)
 	l.background("sequencer", func() error { return l.seq.Run(run) })
 	if err := l.startWitnesses(ctx, run); err != nil {
 		return err

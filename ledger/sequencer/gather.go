@@ -8,6 +8,9 @@ import (
 const (
 	// fast is a batch that is not worth waiting for.
 	fast = 2 * time.Millisecond
+	// lookFor is how long messages that a batch had no place for wait for those that
+	// came meanwhile, which are there at once if there are any.
+	lookFor = time.Millisecond
 	// gatherMax bounds the wait on a slow disk.
 	gatherMax = 20 * time.Millisecond
 	// skipMin and skipMax are how many batches are not waited for after waits in
@@ -62,12 +65,48 @@ func (p *pace) waited(n int) {
 }
 
 // gather takes what is there, and waits for those who are expected as long as
-// that pays.
+// that pays. What the log would write in a second batch is left for the next one.
 func (s *Sequencer) gather(ctx context.Context, r Reader) ([]Message, error) {
-	msgs, err := r.Next(ctx, batchMax)
+	msgs, err := s.first(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	if s.cfg.Coming != nil {
+		msgs, err = s.hold(ctx, r, msgs)
+	} else {
+		msgs, err = s.expect(ctx, r, msgs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := len(msgs)
+	if s.cfg.Fits != nil {
+		n = s.cfg.Fits(n)
+	}
+	s.rest = msgs[n:]
+	return msgs[:n:n], nil
+}
+
+// first blocks until there is something, and takes what is there.
+func (s *Sequencer) first(ctx context.Context, r Reader) ([]Message, error) {
+	if len(s.rest) == 0 {
+		return r.Next(ctx, batchMax)
+	}
+	rest := s.rest
+	if len(rest) >= batchMax {
+		return rest, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	more, err := r.Next(wait, batchMax-len(rest))
+	if err != nil && (wait.Err() == nil || ctx.Err() != nil) {
+		return nil, err
+	}
+	return append(rest, more...), nil
+}
+
+// expect waits for those who were in the last batch, or came beside it.
+func (s *Sequencer) expect(ctx context.Context, r Reader, msgs []Message) ([]Message, error) {
 	window := s.pace.window(len(msgs))
 	if window == 0 {
 		return msgs, nil

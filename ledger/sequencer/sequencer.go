@@ -48,8 +48,18 @@ type Config struct {
 	Open func(from uint64) Reader
 	// Last is the newest sequence of the stream that is known of: what is beyond
 	// the log waits for the next batch. Nil: nothing is.
-	Last   func() uint64
-	Logger *slog.Logger
+	Last func() uint64
+	// Fits is how many of n messages, from 1 on, the log writes in one batch. The rest
+	// goes with the next one. Nil: all of them.
+	Fits func(n int) int
+	// Coming is how many callers in this process are about to put a message on the
+	// stream, most of whom will Wait for it. Nil: that says nothing of those who
+	// will wait, or nobody counts them.
+	Coming func() int
+	// Patience is how long messages may be held that nobody here waits for. It is
+	// required with Coming.
+	Patience func() time.Duration
+	Logger   *slog.Logger
 	// RetryEvery is the first pause after a failed batch; it doubles up to 5 s.
 	RetryEvery time.Duration
 	Now        func() time.Time
@@ -57,10 +67,17 @@ type Config struct {
 
 // Sequencer is safe for concurrent use; Run runs once.
 type Sequencer struct {
-	cfg  Config
-	pace pace // owned by Run
+	cfg Config
+
+	// Owned by Run.
+	pace    pace
+	took    time.Duration // of the last batch
+	callers int           // who waited or came when it began
+	rest    []Message     // read, and left for the next batch
 
 	mu      sync.Mutex
+	waiting waiting       // callers of Wait
+	waits   func()        // called when one more waits, unless nil
 	size    uint64        // durable leaves
 	trouble error         // why the last batch failed, nil after one that did not
 	ended   error         // why Run ended
@@ -84,6 +101,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.ended = errors.Join(ErrStopped, err)
+	s.waiting.end()
 	s.broadcastLocked()
 	s.mu.Unlock()
 	return err
@@ -130,11 +148,13 @@ func (s *Sequencer) append(ctx context.Context, first uint64, leaves [][]byte) e
 		// From here on a crash loses nothing of what is below Size: the next
 		// start goes on behind the last leaf, in this same loop.
 		s.mu.Lock()
+		s.waiting.reached(s.size, size)
 		s.size, s.trouble = size, err
 		s.broadcastLocked()
 		s.mu.Unlock()
 		if err == nil && size == want {
-			s.pace.batch(len(leaves), s.behind(size), s.cfg.Now().Sub(began))
+			s.took = s.cfg.Now().Sub(began)
+			s.pace.batch(len(leaves), s.behind(size), s.took)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -171,8 +191,42 @@ func (s *Sequencer) Trouble() error {
 	return errors.Join(s.trouble, s.ended)
 }
 
-// Wait blocks until the message at sequence seq is a durable leaf.
+// Wait blocks until the message at sequence seq is a durable leaf. Batches are made
+// for those who wait.
 func (s *Sequencer) Wait(ctx context.Context, seq uint64) error {
+	s.mu.Lock()
+	if s.size >= seq || s.ended != nil {
+		defer s.mu.Unlock()
+		return s.reachedLocked(seq)
+	}
+	w := s.waiting.add(seq)
+	if s.waits != nil {
+		s.waits()
+	}
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting.leave(seq, w)
+		return ctx.Err()
+	case <-w.done:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.reachedLocked(seq)
+	}
+}
+
+// reachedLocked is nil if the leaf is there, and else why it will not be.
+func (s *Sequencer) reachedLocked(seq uint64) error {
+	if s.size >= seq {
+		return nil
+	}
+	return s.ended
+}
+
+// Follow is Wait for one who is in no hurry: no batch is made for it.
+func (s *Sequencer) Follow(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
 		size, ended, changed := s.size, s.ended, s.changed

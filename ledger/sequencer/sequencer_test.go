@@ -71,7 +71,8 @@ func (f *feed) Next(ctx context.Context, max int) ([]Message, error) {
 	for {
 		f.mu.Lock()
 		out, more := f.all[f.next-1:], f.more
-		out = out[:min(len(out), max)]
+		n := min(len(out), max)
+		out = out[:n:n]
 		f.next += uint64(len(out))
 		f.mu.Unlock()
 		if len(out) > 0 {

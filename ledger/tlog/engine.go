@@ -45,6 +45,10 @@ const (
 	collectEvery = time.Second
 )
 
+// Fits is how many of n leaves, n at least 1, Append writes as one batch; for the
+// rest it makes more of them, each at the price of a full one.
+func Fits(n int) int { return batchSize(n) }
+
 // batchSize is how many of n waiting leaves the next batch takes.
 func batchSize(n int) int {
 	switch {

@@ -176,6 +176,11 @@ although a flush of them had been reported as done; whether the kernel or the pr
 not settled. The ledger then refuses to start and names what is damaged ([damaged](runbooks/damaged.md)), signs nothing, and
 the campaign goes on with a new one; the table counts it as "a start: flushed data is gone".
 
+Three nodes are tried apart from the campaign, as processes that reach each other through wires that can be
+cut: each killed in turn, the one that signs killed or put to sleep, all killed at once, one cut off, one
+emptied or set back to an old copy, one with a full disk, one with a clock that is off, and all started
+again one by one (` + "`go test ./internal/faults -run TestNodes`" + `).
+
 Not tried: reads that give other bytes than were written (the audit and the damage tests do that on files), reordered
 writes below the file system, and disks that lie about flushes.
 

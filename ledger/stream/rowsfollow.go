@@ -47,6 +47,7 @@ type rowsReader struct {
 	r    *Rows
 	f    func(uint64, []byte)
 	next uint64 // least sequence that is still to come
+	far  bool   // the next consumer may be anywhere; see Tail
 
 	// Of the present consumer.
 	consumer  string
@@ -67,27 +68,19 @@ func (w *rowsReader) run(ctx context.Context) error {
 		return unavailable("subscribe", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	w.consumer = "rows-" + w.inbox[strings.LastIndexByte(w.inbox, '.')+1:]
 	w.delivered, w.pulls, w.missing = 0, 0, 0
 	ask, cancel := context.WithTimeout(ctx, requestAgainAfter)
-	err = s.api(ask, "CONSUMER.CREATE."+w.r.stream+"."+w.consumer, map[string]any{
-		"stream_name": w.r.stream,
-		"config": map[string]any{
-			"name":               w.consumer,
-			"deliver_policy":     "by_start_sequence",
-			"opt_start_seq":      w.next,
-			"ack_policy":         "none",
-			"replay_policy":      "instant",
-			"inactive_threshold": consumerIdle,
-			"mem_storage":        true,
-			"num_replicas":       1,
-		},
-	}, nil)
+	n := 0
+	w.consumer, err = s.makeConsumer(ask, w.r.stream, w.next, !w.far, func() string {
+		n++
+		return "rows-" + w.inbox[strings.LastIndexByte(w.inbox, '.')+1:] + "-" + strconv.Itoa(n)
+	})
 	cancel()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.nc.Publish("$JS.API.CONSUMER.DELETE."+w.r.stream+"."+w.consumer, nil) }()
+	w.far = !w.far
+	defer func() { s.dropConsumer(w.r.stream, w.consumer) }()
 	silence := time.NewTimer(pullSilence)
 	defer silence.Stop()
 	for {

@@ -51,6 +51,7 @@ type Tail struct {
 	ch       chan *nats.Msg
 	inbox    string
 	consumer string // empty: none
+	far      bool   // the next consumer may be anywhere: the last one was to be near, and failed
 	gen      uint64 // connection that the consumer was made on
 	pulls    uint64
 	missing  int           // messages that the current request may still bring
@@ -177,30 +178,20 @@ func (t *Tail) create(ctx context.Context, gen uint64) error {
 	t.drop()
 	// A cluster may give the consumer to a server that just died, and none answers
 	// for it then: the next try is under another name, for another server.
-	t.pulls++
-	name := "tail-" + t.inbox[strings.LastIndexByte(t.inbox, '.')+1:] + "-" + strconv.FormatUint(t.pulls, 36)
 	if t.s.cfg.clustered() {
 		t.patience = min(max(2*t.patience, resendAfter), requestAgainAfter)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.patience)
 		defer cancel()
 	}
-	err := t.s.api(ctx, "CONSUMER.CREATE."+t.s.cfg.Name+"."+name, map[string]any{
-		"stream_name": t.s.cfg.Name,
-		"config": map[string]any{
-			"name":               name,
-			"deliver_policy":     "by_start_sequence",
-			"opt_start_seq":      t.next,
-			"ack_policy":         "none",
-			"replay_policy":      "instant",
-			"inactive_threshold": consumerIdle,
-			"mem_storage":        true,
-			"num_replicas":       1,
-		},
-	}, nil)
+	name, err := t.s.makeConsumer(ctx, t.s.cfg.Name, t.next, !t.far, func() string {
+		t.pulls++
+		return "tail-" + t.inbox[strings.LastIndexByte(t.inbox, '.')+1:] + "-" + strconv.FormatUint(t.pulls, 36)
+	})
 	if err != nil {
 		return fmt.Errorf("consumer at %d: %w", t.next, err)
 	}
+	t.far = !t.far
 	t.consumer, t.gen, t.missing, t.patience = name, gen, 0, 0
 	return nil
 }
@@ -367,11 +358,10 @@ func parseReply(reply string) (consumer string, seq uint64, ok bool) {
 	return tok[3], seq, err == nil
 }
 
-// drop deletes the consumer, without waiting whether that worked: the stream
-// forgets it in any case.
+// drop deletes the consumer.
 func (t *Tail) drop() {
 	if t.consumer != "" {
-		_ = t.s.nc.Publish("$JS.API.CONSUMER.DELETE."+t.s.cfg.Name+"."+t.consumer, nil)
+		t.s.dropConsumer(t.s.cfg.Name, t.consumer)
 		t.consumer = ""
 	}
 }

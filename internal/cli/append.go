@@ -26,30 +26,15 @@ sent. A reconciliation carries what was read back and no status: that is derived
   JSON`,
 		Args: want(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			stage, err := stageOf(wait)
-			if err != nil {
-				return err
-			}
-			cl, err := c.connect(false)
-			if err != nil {
-				return err
-			}
-			defer cl.Close()
-			body, err := c.readBody("an append")
-			if err != nil {
-				return err
-			}
-			id := ""
-			if len(args) == 1 {
-				id = args[0]
-			} else if id, err = attemptOf(body); err != nil {
-				return err
-			}
-			a, err := cl.AppendRaw(cmd.Context(), id, body, stage)
-			if err != nil {
-				return err
-			}
-			return c.printRaw(a.Raw)
+			return c.send(wait, "an append", func(cl *client.Client, body []byte, stage client.Stage) (_ *client.Answer[client.Receipt], err error) {
+				id := ""
+				if len(args) == 1 {
+					id = args[0]
+				} else if id, err = attemptOf(body); err != nil {
+					return nil, err
+				}
+				return cl.AppendRaw(cmd.Context(), id, body, stage)
+			})
 		},
 	}
 	c.addClientFlags(cmd)

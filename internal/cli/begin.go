@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"counterfoil/ledger/client"
+)
 
 func (c *cli) beginCommand() *cobra.Command {
 	var wait string
@@ -23,24 +27,9 @@ repeat of the same content returns them again.`,
   JSON`,
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			stage, err := stageOf(wait)
-			if err != nil {
-				return err
-			}
-			cl, err := c.connect(false)
-			if err != nil {
-				return err
-			}
-			defer cl.Close()
-			body, err := c.readBody("a begin")
-			if err != nil {
-				return err
-			}
-			a, err := cl.BeginRaw(cmd.Context(), body, stage)
-			if err != nil {
-				return err
-			}
-			return c.printRaw(a.Raw)
+			return c.send(wait, "a begin", func(cl *client.Client, body []byte, stage client.Stage) (*client.Answer[client.Receipt], error) {
+				return cl.BeginRaw(cmd.Context(), body, stage)
+			})
 		},
 	}
 	c.addClientFlags(cmd)

@@ -96,21 +96,17 @@ func (c *cli) contractListCommand() *cobra.Command {
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.Contracts], error) {
 				return cl.Contracts(cmd.Context(), query)
 			})
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printRaw(a.Raw)
-			}
-			rows := [][]string{{"contract", "impact", "call", "disposition", "mode", "since", "receipt"}}
-			for _, k := range a.Value.Contracts {
-				row := []string{k.Name, k.Impact, k.Call, "", "", "", k.Receipt}
-				if r := standingReview(k); r != nil {
-					row[3], row[4], row[5] = r.Disposition, modeOf(r), r.Since
+			return show(c, a, err, func(p *client.Contracts) error {
+				rows := [][]string{{"contract", "impact", "call", "disposition", "mode", "since", "receipt"}}
+				for _, k := range p.Contracts {
+					row := []string{k.Name, k.Impact, k.Call, "", "", "", k.Receipt}
+					if r := standingReview(k); r != nil {
+						row[3], row[4], row[5] = r.Disposition, modeOf(r), r.Since
+					}
+					rows = append(rows, row)
 				}
-				rows = append(rows, row)
-			}
-			return c.showPage(rows, "contract", a.Value.TreeSize, a.Value.NextPageToken)
+				return c.showPage(rows, "contract", p.TreeSize, p.NextPageToken)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 64, "rows of a page, 1 to 256")

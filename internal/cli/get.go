@@ -44,22 +44,10 @@ the receipt is a C2SP tlog-proof, for tools that know nothing of this ledger.`,
 			}
 			if isAttempt {
 				a, err := cl.Attempt(cmd.Context(), id)
-				if err != nil {
-					return err
-				}
-				if c.json {
-					return c.printRaw(a.Raw)
-				}
-				return c.showAttempt(&a.Value)
+				return show(c, a, err, c.showAttempt)
 			}
 			r, err := cl.Receipt(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printRaw(r.Raw)
-			}
-			return c.showReceipt(&r.Value)
+			return show(c, r, err, c.showReceipt)
 		},
 	}
 	cmd.Flags().BoolVar(&proof, "tlog-proof", false, "print the proof of one event as C2SP tlog-proof")

@@ -76,17 +76,13 @@ func (c *cli) holdListCommand() *cobra.Command {
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.Holds], error) { return cl.Holds(cmd.Context()) })
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printRaw(a.Raw)
-			}
-			rows := [][]string{{"hold", "on", "since", "leaf"}}
-			for _, h := range a.Value.Holds {
-				rows = append(rows, []string{h.HoldID, heldBy(&h), h.Since, strconv.FormatUint(h.LeafIndex, 10)})
-			}
-			return table(c.env.Stdout, rows)
+			return show(c, a, err, func(all *client.Holds) error {
+				rows := [][]string{{"hold", "on", "since", "leaf"}}
+				for _, h := range all.Holds {
+					rows = append(rows, []string{h.HoldID, heldBy(&h), h.Since, strconv.FormatUint(h.LeafIndex, 10)})
+				}
+				return table(c.env.Stdout, rows)
+			})
 		},
 	}
 	c.addClientFlags(cmd)
@@ -102,15 +98,11 @@ func heldBy(h *client.Hold) string {
 
 func (c *cli) changeHold(change func(*client.Client) (*client.Answer[client.Hold], error)) error {
 	a, err := withClient(c, change)
-	if err != nil {
-		return err
-	}
-	if c.json {
-		return c.printRaw(a.Raw)
-	}
-	h, state := a.Value, "released"
-	if h.InForce {
-		state = "in force"
-	}
-	return pairs(c.env.Stdout, "hold", h.HoldID, "on", heldBy(&h), "state", state, "since", h.Since, "leaf", strconv.FormatUint(h.LeafIndex, 10))
+	return show(c, a, err, func(h *client.Hold) error {
+		state := "released"
+		if h.InForce {
+			state = "in force"
+		}
+		return pairs(c.env.Stdout, "hold", h.HoldID, "on", heldBy(h), "state", state, "since", h.Since, "leaf", strconv.FormatUint(h.LeafIndex, 10))
+	})
 }

@@ -44,21 +44,17 @@ func (c *cli) keysListCommand() *cobra.Command {
 		Args: want(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.Keys], error) { return cl.Keys(cmd.Context()) })
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printRaw(a.Raw)
-			}
-			rows := [][]string{{"key", "status", "from", "to", "revoked from"}}
-			for _, k := range a.Value.Keys {
-				status := k.Status
-				if k.KeyID == a.Value.Signing {
-					status = "signs"
+			return show(c, a, err, func(all *client.Keys) error {
+				rows := [][]string{{"key", "status", "from", "to", "revoked from"}}
+				for _, k := range all.Keys {
+					status := k.Status
+					if k.KeyID == all.Signing {
+						status = "signs"
+					}
+					rows = append(rows, []string{k.KeyID, status, strconv.FormatUint(k.FromIndex, 10), index(k.ToIndex), index(k.RevokedFromIndex)})
 				}
-				rows = append(rows, []string{k.KeyID, status, strconv.FormatUint(k.FromIndex, 10), index(k.ToIndex), index(k.RevokedFromIndex)})
-			}
-			return table(c.env.Stdout, rows)
+				return table(c.env.Stdout, rows)
+			})
 		},
 	}
 	c.addClientFlags(cmd)
@@ -240,14 +236,4 @@ func (c *cli) showKey(a *client.Answer[client.Key]) error {
 		from = strconv.FormatUint(k.FromIndex, 10)
 	}
 	return pairs(c.env.Stdout, "key", k.KeyID, "public key", k.PublicKey, "status", k.Status, "from leaf", from, "to leaf", index(k.ToIndex), "revoked from", index(k.RevokedFromIndex))
-}
-
-// withClient asks the ledger once.
-func withClient[T any](c *cli, ask func(*client.Client) (*client.Answer[T], error)) (*client.Answer[T], error) {
-	cl, err := c.connect(false)
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
-	return ask(cl)
 }

@@ -53,22 +53,10 @@ a failed one; both have an age, by the ledger's clock. Every answer says which t
 			defer cl.Close()
 			if receipts {
 				a, err := cl.Receipts(cmd.Context(), query)
-				if err != nil {
-					return err
-				}
-				if c.json {
-					return c.printRaw(a.Raw)
-				}
-				return c.showReceipts(&a.Value)
+				return show(c, a, err, c.showReceipts)
 			}
 			a, err := cl.Attempts(cmd.Context(), query)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printRaw(a.Raw)
-			}
-			return c.showAttempts(&a.Value, all || f.words() != "")
+			return show(c, a, err, func(p *client.Attempts) error { return c.showAttempts(p, all || f.words() != "") })
 		},
 	}
 	fl := cmd.Flags()

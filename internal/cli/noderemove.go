@@ -24,14 +24,10 @@ it the same name is not let in again.`,
 			a, err := withClient(c, func(cl *client.Client) (*client.Answer[client.NodeRemoved], error) {
 				return cl.RemoveNode(cmd.Context(), args[0])
 			})
-			if err != nil {
+			return show(c, a, err, func(r *client.NodeRemoved) error {
+				_, err := fmt.Fprintf(c.env.Stdout, "%s is no member of the cluster any more\n", plain(r.Node))
 				return err
-			}
-			if c.json {
-				return c.printRaw(a.Raw)
-			}
-			_, err = fmt.Fprintf(c.env.Stdout, "%s is no member of the cluster any more\n", plain(a.Value.Node))
-			return err
+			})
 		},
 	}
 	c.addClientFlags(cmd)

@@ -117,13 +117,7 @@ func (c *cli) reconcileOne(cmd *cobra.Command, attempt, wait, id, at string) err
 		return fmt.Errorf("encode the reconciliation: %w", err)
 	}
 	r, err := cl.AppendRaw(cmd.Context(), attempt, body, stage)
-	if err != nil {
-		return err
-	}
-	if c.json {
-		return c.printRaw(r.Raw)
-	}
-	return c.showReceipt(&r.Value)
+	return show(c, r, err, c.showReceipt)
 }
 
 // randomID is a prefix and 32 hex digits.

@@ -65,24 +65,7 @@ func serve(t *testing.T, body []byte) *httptest.Server {
 func resolve(t *testing.T, body []byte, sha256 string) admission.Resolution {
 	t.Helper()
 	s := serve(t, body)
-	res, err := resolver(t, s, start.AddDate(0, 11, 15)).Resolve(t.Context(), selection(s.URL+"/hello.mcpb", sha256))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Binding != nil {
-		if err := res.Binding.Validate(); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-	}
-	return res
-}
-
-func states(checks []admission.Check) map[string]string {
-	out := map[string]string{}
-	for _, c := range checks {
-		out[c.ID] = strings.TrimSuffix(string(c.State)+" "+string(c.Code), " ")
-	}
-	return out
+	return evidencekit.Resolve(t, resolver(t, s, start.AddDate(0, 11, 15)), selection(s.URL+"/hello.mcpb", sha256))
 }
 
 func judge(t testing.TB, roots *sigstore.File, e admission.Evidence, a *admission.ArtifactBinding) admission.Finding {
@@ -111,7 +94,7 @@ func TestADM06_ABundleSignedByItsOwnToolsIsBoundTwice(t *testing.T) {
 	if res.Failure != nil {
 		t.Fatal(res.Failure)
 	}
-	if diff := cmp.Diff(map[string]string{"source": "pass", "file_sha256": "pass", "version": "pass"}, states(res.Checks)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"source": "pass", "file_sha256": "pass", "version": "pass"}, evidencekit.States(res.Checks)); diff != "" {
 		t.Error(diff)
 	}
 	b := res.Binding.Bytes
@@ -184,7 +167,7 @@ func TestADM06_UnsignedAndDamagedBundles(t *testing.T) {
 	for _, tt := range tests {
 		res := resolve(t, tt.body, "")
 		if tt.code == "" {
-			if res.Failure != nil || res.Binding.Bytes.Content != nil || len(res.Evidence) > 0 || res.Sources[0].State != "none" || states(res.Checks)["file_sha256"] != "absent" {
+			if res.Failure != nil || res.Binding.Bytes.Content != nil || len(res.Evidence) > 0 || res.Sources[0].State != "none" || evidencekit.States(res.Checks)["file_sha256"] != "absent" {
 				t.Errorf("%s: %+v %+v", tt.name, res.Failure, res)
 			}
 			continue
@@ -194,10 +177,10 @@ func TestADM06_UnsignedAndDamagedBundles(t *testing.T) {
 		}
 	}
 	res := resolve(t, signed, strings.Repeat("0", 64))
-	if got := states(res.Checks)["file_sha256"]; got != "fail file_sha256_mismatch" {
+	if got := evidencekit.States(res.Checks)["file_sha256"]; got != "fail file_sha256_mismatch" {
 		t.Error(got)
 	}
-	if got := states(resolve(t, zipOf(t, [2]string{"manifest.json", `{"version":"2.0.0"}`}), "").Checks)["version"]; got != "fail artifact_version_mismatch" {
+	if got := evidencekit.States(resolve(t, zipOf(t, [2]string{"manifest.json", `{"version":"2.0.0"}`}), "").Checks)["version"]; got != "fail artifact_version_mismatch" {
 		t.Error(got)
 	}
 }

@@ -100,34 +100,9 @@ func selection(server, name, version string) admission.Selection {
 	}
 }
 
-func resolve(t *testing.T, r admission.Resolver, s admission.Selection) admission.Resolution {
-	t.Helper()
-	res, err := r.Resolve(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Binding != nil {
-		if err := res.Binding.Validate(); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-	}
-	if (res.Binding == nil) == (res.Failure == nil) {
-		t.Errorf("binding %v and failure %+v", res.Binding, res.Failure)
-	}
-	return res
-}
-
 func wantFailure(t *testing.T, res admission.Resolution, code admission.Code, says string) {
 	t.Helper()
 	if res.Failure == nil || res.Failure.Code != code || !strings.Contains(res.Failure.Detail, says) {
 		t.Errorf("%+v, want %s saying %q", res.Failure, code, says)
 	}
-}
-
-func states(checks []admission.Check) map[string]string {
-	out := map[string]string{}
-	for _, c := range checks {
-		out[c.ID] = strings.TrimSuffix(string(c.State)+" "+string(c.Code), " ")
-	}
-	return out
 }

@@ -34,7 +34,7 @@ func airtableRegistry(t *testing.T, version, bytesOf string) *registry {
 
 func TestADM06_ARealPackageIsBoundByItsBytes(t *testing.T) {
 	r := airtableRegistry(t, "1.7.2", "1.7.2")
-	res := resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
+	res := evidencekit.Resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
 	want := &admission.ArtifactBinding{
 		Schema: admission.BindingSchema, Kind: admission.KindBytes, PackageType: "npm",
 		Identifier: "airtable-mcp-server", Version: "1.7.2", Transport: "stdio",
@@ -50,7 +50,7 @@ func TestADM06_ARealPackageIsBoundByItsBytes(t *testing.T) {
 	if diff := cmp.Diff(want, res.Binding); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"source": "pass", "integrity": "pass", "version": "pass", "mcp_name": "pass"}, states(res.Checks)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"source": "pass", "integrity": "pass", "version": "pass", "mcp_name": "pass"}, evidencekit.States(res.Checks)); diff != "" {
 		t.Error(diff)
 	}
 	// None is no proof that nothing exists, and says where was looked.
@@ -62,14 +62,14 @@ func TestADM06_ARealPackageIsBoundByItsBytes(t *testing.T) {
 // 1.7.2 and 1.7.3 have one size; a version is no identity.
 func TestADM26_TheOtherVersionsBytesFailEarlyWithBothDigests(t *testing.T) {
 	s := selection(airtable, "airtable-mcp-server", "1.7.2")
-	first := resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s)
+	first := evidencekit.Resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s)
 	s.Expected = first.Binding
-	again := resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s)
+	again := evidencekit.Resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s)
 	if diff := cmp.Diff(first.Binding.Bytes, again.Binding.Bytes); diff != "" {
 		t.Error(diff)
 	}
 	r := airtableRegistry(t, "1.7.2", "1.7.3")
-	res := resolve(t, r.resolver(t, nil), s)
+	res := evidencekit.Resolve(t, r.resolver(t, nil), s)
 	wantFailure(t, res, admission.ArtifactDigestMismatch, "sha256:4031ed930e8e72823d72b17b0ad9a8c767ee2d4d6009da18c6a1929a51eb5217")
 	wantFailure(t, res, admission.ArtifactDigestMismatch, "sha256:d104e930bcedd3414fe5a98deb29ea9421bd798f3ea035f6e7da3d125fe4d3a5")
 	if len(r.asked) != 2 {
@@ -77,30 +77,30 @@ func TestADM26_TheOtherVersionsBytesFailEarlyWithBothDigests(t *testing.T) {
 	}
 	// A binding of another kind never agrees with bytes.
 	s.Expected = &admission.ArtifactBinding{Kind: admission.KindPinnedDeployment, Deployment: &admission.DeploymentBinding{}}
-	wantFailure(t, resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s), admission.ArtifactDigestMismatch, "pinned_deployment")
+	wantFailure(t, evidencekit.Resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), s), admission.ArtifactDigestMismatch, "pinned_deployment")
 }
 
 func TestADM17_TheBytesSayWhichVersionTheyAre(t *testing.T) {
 	// The registry hands out 1.7.3 as 1.7.2, with digests that fit.
-	res := resolve(t, airtableRegistry(t, "1.7.2", "1.7.3").resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
-	if got := states(res.Checks); got["version"] != "fail artifact_version_mismatch" || got["integrity"] != "pass" {
+	res := evidencekit.Resolve(t, airtableRegistry(t, "1.7.2", "1.7.3").resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
+	if got := evidencekit.States(res.Checks); got["version"] != "fail artifact_version_mismatch" || got["integrity"] != "pass" {
 		t.Errorf("%v", got)
 	}
 	// Another server's entry names this package.
-	res = resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), selection("com.example/other", "airtable-mcp-server", "1.7.2"))
-	if got := states(res.Checks); got["mcp_name"] != "fail mcp_name_mismatch" {
+	res = evidencekit.Resolve(t, airtableRegistry(t, "1.7.2", "1.7.2").resolver(t, nil), selection("com.example/other", "airtable-mcp-server", "1.7.2"))
+	if got := evidencekit.States(res.Checks); got["mcp_name"] != "fail mcp_name_mismatch" {
 		t.Errorf("%v", got)
 	}
 	for _, version := range []string{"", "latest", "^1.0.0", "1.x", "1.7", "v1.7.2", "1.7.2 || 2", "../1.7.2"} {
 		r := airtableRegistry(t, "1.7.2", "1.7.2")
-		wantFailure(t, resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", version)), admission.ArtifactUnresolved, "no exact version")
+		wantFailure(t, evidencekit.Resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", version)), admission.ArtifactUnresolved, "no exact version")
 		if len(r.asked) > 0 {
 			t.Errorf("version %q was asked for", version)
 		}
 	}
 	for _, name := range []string{"", "a/b", "../x", "@a", "@a/b/c", "a b", "a?b", ".a", strings.Repeat("a", 215)} {
 		r := airtableRegistry(t, "1.7.2", "1.7.2")
-		wantFailure(t, resolve(t, r.resolver(t, nil), selection(airtable, name, "1.7.2")), admission.ArtifactUnresolved, "no name of an npm package")
+		wantFailure(t, evidencekit.Resolve(t, r.resolver(t, nil), selection(airtable, name, "1.7.2")), admission.ArtifactUnresolved, "no name of an npm package")
 	}
 }
 
@@ -127,8 +127,8 @@ func TestADM06_WhatTheRegistryStatesIsComparedWithTheBytes(t *testing.T) {
 	for _, tt := range tests {
 		r := airtableRegistry(t, "1.7.2", "1.7.2")
 		r.change = tt.change
-		res := resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
-		if got := states(res.Checks)["integrity"]; got != tt.want {
+		res := evidencekit.Resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
+		if got := evidencekit.States(res.Checks)["integrity"]; got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestADM06_WhatTheRegistryStatesIsComparedWithTheBytes(t *testing.T) {
 	} {
 		r := airtableRegistry(t, "1.7.2", "1.7.2")
 		r.change = tt.change
-		res := resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
+		res := evidencekit.Resolve(t, r.resolver(t, nil), selection(airtable, "airtable-mcp-server", "1.7.2"))
 		if res.Failure == nil || res.Failure.Code != tt.code {
 			t.Errorf("%s: %+v, want %s", name, res.Failure, tt.code)
 		}
@@ -160,17 +160,17 @@ func TestADM21_OneRegistryIsAskedAndNoOther(t *testing.T) {
 	s := selection(airtable, "airtable-mcp-server", "1.7.2")
 	// The entry's own base, and what a mirror makes of it.
 	s.Package.RegistryBaseURL = "https://registry.invalid/"
-	wantFailure(t, resolve(t, r.resolver(t, nil), s), admission.ArtifactUnresolved, "registry.invalid")
+	wantFailure(t, evidencekit.Resolve(t, r.resolver(t, nil), s), admission.ArtifactUnresolved, "registry.invalid")
 	if len(r.asked) > 0 {
 		t.Errorf("the configured registry was asked in place of the entry's: %q", r.asked)
 	}
-	res := resolve(t, r.resolver(t, func(c *npm.Config) { c.Mirrors = map[string]string{"https://registry.invalid": r.URL} }), s)
+	res := evidencekit.Resolve(t, r.resolver(t, func(c *npm.Config) { c.Mirrors = map[string]string{"https://registry.invalid": r.URL} }), s)
 	if res.Failure != nil {
 		t.Errorf("%+v", res.Failure)
 	}
 	// A registry that is gone leaves no artifact, and nobody else is asked.
 	s.Package.RegistryBaseURL = ""
-	wantFailure(t, resolve(t, r.resolver(t, func(c *npm.Config) { c.Registry = "" }), s), admission.ArtifactUnresolved, "none is configured")
+	wantFailure(t, evidencekit.Resolve(t, r.resolver(t, func(c *npm.Config) { c.Registry = "" }), s), admission.ArtifactUnresolved, "none is configured")
 
 	// A tarball on another host is read there, and said; or from the mirror.
 	other := airtableRegistry(t, "1.7.2", "1.7.3")
@@ -180,12 +180,12 @@ func TestADM21_OneRegistryIsAskedAndNoOther(t *testing.T) {
 	insecure := r.Client().Transport.(*http.Transport).Clone()
 	insecure.TLSClientConfig.InsecureSkipVerify = true // two servers, two roots
 	headers := http.Header{"Authorization": {"Bearer x"}}
-	res = resolve(t, r.resolver(t, func(c *npm.Config) { c.Fetch, c.Header = fetcher(t, insecure), headers }), s)
-	if got := states(res.Checks); res.Failure != nil || got["integrity"] != "fail artifact_integrity_mismatch" || res.Checks[0].Expected != other.Listener.Addr().String() {
+	res = evidencekit.Resolve(t, r.resolver(t, func(c *npm.Config) { c.Fetch, c.Header = fetcher(t, insecure), headers }), s)
+	if got := evidencekit.States(res.Checks); res.Failure != nil || got["integrity"] != "fail artifact_integrity_mismatch" || res.Checks[0].Expected != other.Listener.Addr().String() {
 		t.Errorf("%+v, %+v", res.Failure, res.Checks)
 	}
-	res = resolve(t, r.resolver(t, func(c *npm.Config) { c.SameHost = true }), s)
-	if got := states(res.Checks); res.Failure != nil || got["integrity"] != "pass" || res.Checks[0].Got != r.Listener.Addr().String() {
+	res = evidencekit.Resolve(t, r.resolver(t, func(c *npm.Config) { c.SameHost = true }), s)
+	if got := evidencekit.States(res.Checks); res.Failure != nil || got["integrity"] != "pass" || res.Checks[0].Got != r.Listener.Addr().String() {
 		t.Errorf("%+v, %v", res.Failure, got)
 	}
 }
@@ -194,12 +194,12 @@ func TestADM21_AGivenArtifactIsReadAndNothingElseAsked(t *testing.T) {
 	r := airtableRegistry(t, "1.7.2", "1.7.2")
 	s := selection(airtable, "airtable-mcp-server", "1.7.2")
 	s.Override = evidencekit.Path(t, "airtable-mcp-server-1.7.2.tgz")
-	res := resolve(t, r.resolver(t, nil), s)
-	if diff := cmp.Diff(map[string]string{"version": "pass", "mcp_name": "pass"}, states(res.Checks)); diff != "" || res.Binding.Locator != s.Override || len(res.Sources) > 0 {
+	res := evidencekit.Resolve(t, r.resolver(t, nil), s)
+	if diff := cmp.Diff(map[string]string{"version": "pass", "mcp_name": "pass"}, evidencekit.States(res.Checks)); diff != "" || res.Binding.Locator != s.Override || len(res.Sources) > 0 {
 		t.Errorf("%s %s %v", diff, res.Binding.Locator, res.Sources)
 	}
 	s.Override = filepath.Join(t.TempDir(), "none.tgz")
-	wantFailure(t, resolve(t, r.resolver(t, nil), s), admission.ArtifactUnresolved, "no such file")
+	wantFailure(t, evidencekit.Resolve(t, r.resolver(t, nil), s), admission.ArtifactUnresolved, "no such file")
 	if len(r.asked) > 0 {
 		t.Errorf("the registry was asked: %q", r.asked)
 	}
@@ -245,10 +245,10 @@ func TestADM06_UnsafeTarballsAreRefused(t *testing.T) {
 		"many small ones": {pack(ok, [2]string{"package/a", ""}, [2]string{"package/b", ""}, [2]string{"package/c", ""}), admission.ArtifactTooLarge, "too_many_files"},
 	} {
 		r := serve(t, &registry{name: "x", version: "1.0.0", tarball: tt.tarball})
-		res := resolve(t, r.resolver(t, func(c *npm.Config) { c.Limits = archive.Limits{Entries: 3} }), selection("com.example/x", "x", "1.0.0"))
+		res := evidencekit.Resolve(t, r.resolver(t, func(c *npm.Config) { c.Limits = archive.Limits{Entries: 3} }), selection("com.example/x", "x", "1.0.0"))
 		if tt.code != "" {
 			wantFailure(t, res, tt.code, tt.says)
-		} else if got := states(res.Checks); res.Failure != nil || got["version"] != "pass" || got["mcp_name"] != "absent" {
+		} else if got := evidencekit.States(res.Checks); res.Failure != nil || got["version"] != "pass" || got["mcp_name"] != "absent" {
 			t.Errorf("%s: %+v, %v", name, res.Failure, got)
 		}
 		if len(r.asked) > 3 {
@@ -259,7 +259,7 @@ func TestADM06_UnsafeTarballsAreRefused(t *testing.T) {
 
 func TestADM07_AttestationsAreTakenFromTheRegistry(t *testing.T) {
 	r := serve(t, &registry{name: "@scope/x", version: "1.0.0", tarball: evidencekit.File(t, "sigstore-2.0.0.tgz"), attestations: []byte(`{"attestations":[]}`)})
-	res := resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
+	res := evidencekit.Resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
 	at := r.URL + "/-/npm/v1/attestations/@scope%2fx@1.0.0"
 	if diff := cmp.Diff([]admission.Evidence{{MediaType: "application/json", Locator: at, Body: r.attestations}}, res.Evidence); diff != "" {
 		t.Error(diff)
@@ -270,12 +270,12 @@ func TestADM07_AttestationsAreTakenFromTheRegistry(t *testing.T) {
 	// Metadata that names attestations which are not there is no proof of absence.
 	r.attestations = nil
 	r.change = func(doc map[string]any) { doc["dist"].(map[string]any)["attestations"] = map[string]any{"url": "x"} }
-	res = resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
+	res = evidencekit.Resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
 	if diff := cmp.Diff([]admission.Source{{Locator: at, State: "unavailable"}}, res.Sources); diff != "" || len(res.Evidence) > 0 {
 		t.Error(diff)
 	}
 	r.attestations, r.change = make([]byte, admission.MaxEvidenceBytes+1), nil
-	res = resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
+	res = evidencekit.Resolve(t, r.resolver(t, nil), selection("com.example/x", "@scope/x", "1.0.0"))
 	if res.Binding == nil || res.Sources[0].State != "unavailable" {
 		t.Errorf("%+v", res.Sources)
 	}
@@ -315,12 +315,12 @@ func TestADM06_ALiveRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := resolve(t, r, selection(airtable, "airtable-mcp-server", "1.7.2"))
+	res := evidencekit.Resolve(t, r, selection(airtable, "airtable-mcp-server", "1.7.2"))
 	if res.Failure != nil {
 		t.Skipf("the registry is not reachable: %s", res.Failure.Detail)
 	}
 	if res.Binding.Bytes.Digests["sha256"] != "4031ed930e8e72823d72b17b0ad9a8c767ee2d4d6009da18c6a1929a51eb5217" {
 		t.Errorf("%+v", res.Binding.Bytes)
 	}
-	t.Log(fmt.Sprint(states(res.Checks)), res.Sources)
+	t.Log(fmt.Sprint(evidencekit.States(res.Checks)), res.Sources)
 }

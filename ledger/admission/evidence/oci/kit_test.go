@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"counterfoil/internal/testkit/evidencekit"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
 	"counterfoil/ledger/admission/evidence/oci"
@@ -154,19 +155,7 @@ func selection(ref string) admission.Selection {
 func resolve(t *testing.T, r *reg, s admission.Selection) admission.Resolution {
 	t.Helper()
 	r.asked = nil
-	res, err := r.resolver(t).Resolve(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Binding != nil {
-		if err := res.Binding.Validate(); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-	}
-	if (res.Binding == nil) == (res.Failure == nil) {
-		t.Errorf("binding %v and failure %+v", res.Binding, res.Failure)
-	}
-	return res
+	return evidencekit.Resolve(t, r.resolver(t), s)
 }
 
 func wantFailure(t *testing.T, res admission.Resolution, code admission.Code, says ...string) {
@@ -176,12 +165,4 @@ func wantFailure(t *testing.T, res admission.Resolution, code admission.Code, sa
 			t.Errorf("%+v, want %s saying %q", res.Failure, code, s)
 		}
 	}
-}
-
-func states(checks []admission.Check) map[string]string {
-	out := map[string]string{}
-	for _, c := range checks {
-		out[c.ID] = strings.TrimSuffix(string(c.State)+" "+string(c.Code), " ")
-	}
-	return out
 }

@@ -42,7 +42,7 @@ func TestADM06_AnImageIsBoundByItsDigest(t *testing.T) {
 		if diff := cmp.Diff(want, res.Binding); diff != "" {
 			t.Errorf("%s: %s", ref, diff)
 		}
-		if got := states(res.Checks); got["mcp_name"] != "pass" || got["source"] != "pass" || (got["tag"] == "pass") != strings.Contains(ref, ":1.7.2") {
+		if got := evidencekit.States(res.Checks); got["mcp_name"] != "pass" || got["source"] != "pass" || (got["tag"] == "pass") != strings.Contains(ref, ":1.7.2") {
 			t.Errorf("%s: %v", ref, got)
 		}
 		if diff := cmp.Diff([]admission.Source{{Locator: repository + "@" + digest + "?referrers", State: "none"}}, res.Sources); diff != "" {
@@ -100,7 +100,7 @@ func TestADM26_ATagThatMovesIsDetected(t *testing.T) {
 	}
 	res = resolve(t, r, s)
 	wantFailure(t, res, admission.TagMoved, "expected "+secondDigest)
-	if got := states(res.Checks)["tag"]; got != "fail artifact_tag_moved" {
+	if got := evidencekit.States(res.Checks)["tag"]; got != "fail artifact_tag_moved" {
 		t.Error(got)
 	}
 	r.before = nil
@@ -171,8 +171,8 @@ func TestADM06_TheLabelOfEveryPlatformNamesTheServer(t *testing.T) {
 	} {
 		digest := index(tt.labels...)
 		res := resolve(t, r, selection(repository+":index"))
-		if res.Failure != nil || res.Binding.SHA256() != digest || states(res.Checks)["mcp_name"] != tt.want {
-			t.Errorf("%q: %+v %v, want %s", tt.labels, res.Failure, states(res.Checks), tt.want)
+		if res.Failure != nil || res.Binding.SHA256() != digest || evidencekit.States(res.Checks)["mcp_name"] != tt.want {
+			t.Errorf("%q: %+v %v, want %s", tt.labels, res.Failure, evidencekit.States(res.Checks), tt.want)
 		}
 	}
 	index(strings.Fields(strings.Repeat("x ", 65))...)

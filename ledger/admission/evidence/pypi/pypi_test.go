@@ -130,24 +130,7 @@ func selection(name, version string) admission.Selection {
 
 func (x *index) resolve(t *testing.T, s admission.Selection) admission.Resolution {
 	t.Helper()
-	res, err := x.resolver(t).Resolve(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Binding != nil {
-		if err := res.Binding.Validate(); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-	}
-	return res
-}
-
-func states(checks []admission.Check) map[string]string {
-	out := map[string]string{}
-	for _, c := range checks {
-		out[c.ID] = strings.TrimSuffix(string(c.State)+" "+string(c.Code), " ")
-	}
-	return out
+	return evidencekit.Resolve(t, x.resolver(t), s)
 }
 
 func TestADM06_AFileOfTheVersionIsBound(t *testing.T) {
@@ -168,7 +151,7 @@ func TestADM06_AFileOfTheVersionIsBound(t *testing.T) {
 	if diff := cmp.Diff(want, res.Binding); diff != "" {
 		t.Errorf("%+v\n%s", res.Failure, diff)
 	}
-	if diff := cmp.Diff(map[string]string{"source": "pass", "integrity": "pass", "version": "pass", "mcp_name": "pass"}, states(res.Checks)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"source": "pass", "integrity": "pass", "version": "pass", "mcp_name": "pass"}, evidencekit.States(res.Checks)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]admission.Source{{Locator: x.URL + "/simple/time-mcp-pypi/", State: "none"}}, res.Sources); diff != "" {
@@ -247,7 +230,7 @@ func TestADM06_WhatIsInsideIsCompared(t *testing.T) {
 		x := newIndex(t)
 		x.add("time_mcp_pypi-1.0.6-py3-none-any.whl", wheel(t, tt.files), nil)
 		res := x.resolve(t, selection("time-mcp-pypi", "1.0.6"))
-		got := states(res.Checks)
+		got := evidencekit.States(res.Checks)
 		if tt.want == nil {
 			if res.Failure == nil || res.Failure.Code != admission.ArtifactUnsafe {
 				t.Errorf("%s: %+v", name, res.Failure)
@@ -262,11 +245,11 @@ func TestADM06_WhatIsInsideIsCompared(t *testing.T) {
 	}
 	x := newIndex(t)
 	x.add("time_mcp_pypi-1.0.6-py3-none-any.whl", goodWheel(t), map[string]any{"hashes": map[string]string{"sha256": strings.Repeat("0", 64)}})
-	if got := states(x.resolve(t, selection("time-mcp-pypi", "1.0.6")).Checks)["integrity"]; got != "fail artifact_integrity_mismatch" {
+	if got := evidencekit.States(x.resolve(t, selection("time-mcp-pypi", "1.0.6")).Checks)["integrity"]; got != "fail artifact_integrity_mismatch" {
 		t.Error(got)
 	}
 	x.files[0]["hashes"] = map[string]string{"md5": "x"}
-	if got := states(x.resolve(t, selection("time-mcp-pypi", "1.0.6")).Checks)["integrity"]; got != "absent" {
+	if got := evidencekit.States(x.resolve(t, selection("time-mcp-pypi", "1.0.6")).Checks)["integrity"]; got != "absent" {
 		t.Error(got)
 	}
 }
@@ -290,7 +273,7 @@ func TestADM26_OtherBytesOfTheVersionFailEarly(t *testing.T) {
 	if err := os.WriteFile(s.Override, sdist(t, map[string]string{"time_mcp_pypi-1.0.6/PKG-INFO": info}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if res := x.resolve(t, s); res.Failure != nil || states(res.Checks)["mcp_name"] != "pass" || len(x.asked) > 0 {
+	if res := x.resolve(t, s); res.Failure != nil || evidencekit.States(res.Checks)["mcp_name"] != "pass" || len(x.asked) > 0 {
 		t.Errorf("%+v after %q", res.Failure, x.asked)
 	}
 	odd := filepath.Join(t.TempDir(), "x.zip")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"counterfoil/internal/testkit/evidencekit"
 	"counterfoil/internal/toolcontract"
 	"counterfoil/ledger/admission"
 	"counterfoil/ledger/admission/evidence/fetch"
@@ -77,24 +78,7 @@ func selection(url string) admission.Selection {
 
 func resolve(t *testing.T, s *httptest.Server, sel admission.Selection) admission.Resolution {
 	t.Helper()
-	res, err := resolver(t, s.Client().Transport, nil).Resolve(t.Context(), sel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Binding != nil {
-		if err := res.Binding.Validate(); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-	}
-	return res
-}
-
-func states(checks []admission.Check) map[string]string {
-	out := map[string]string{}
-	for _, c := range checks {
-		out[c.ID] = strings.TrimSuffix(string(c.State)+" "+string(c.Code), " ")
-	}
-	return out
+	return evidencekit.Resolve(t, resolver(t, s.Client().Transport, nil), sel)
 }
 
 func TestADM18_ARealServerIsBoundByWhatItShows(t *testing.T) {
@@ -138,7 +122,7 @@ func TestADM18_ARealServerIsBoundByWhatItShows(t *testing.T) {
 			if len(tools) != 5 || d.Tools != want.Tools || d.ToolContract != want.Digest {
 				t.Errorf("%d tools: %s %s, want %+v", len(tools), d.Tools, d.ToolContract, want)
 			}
-			if got := states(res.Checks); got["tool_contract"] != "absent" || got["tls_identity"] != "absent" || got["source"] != "pass" {
+			if got := evidencekit.States(res.Checks); got["tool_contract"] != "absent" || got["tls_identity"] != "absent" || got["source"] != "pass" {
 				t.Errorf("%v", got)
 			}
 		})
@@ -150,14 +134,14 @@ func TestADM26_ToolsThatChangedAndKeysThatChangedAreTwoThings(t *testing.T) {
 	sel := selection(first.URL)
 	before := resolve(t, first, sel).Binding
 	sel.Expected = before
-	if got := states(resolve(t, first, sel).Checks); got["tool_contract"] != "pass" || got["tls_identity"] != "pass" {
+	if got := evidencekit.States(resolve(t, first, sel).Checks); got["tool_contract"] != "pass" || got["tls_identity"] != "pass" {
 		t.Errorf("%v", got)
 	}
 	changed := serve(t, handler(newServer("says something else", 0), nil))
 	sel = selection(changed.URL)
 	sel.Expected = before
 	res := resolve(t, changed, sel)
-	if got := states(res.Checks); got["tool_contract"] != "fail tool_contract_mismatch" || got["tls_identity"] != "pass" {
+	if got := evidencekit.States(res.Checks); got["tool_contract"] != "fail tool_contract_mismatch" || got["tls_identity"] != "pass" {
 		t.Errorf("%v", got)
 	}
 	for _, c := range res.Checks {
@@ -169,11 +153,11 @@ func TestADM26_ToolsThatChangedAndKeysThatChangedAreTwoThings(t *testing.T) {
 	other.TLSKey = admission.Digest([]byte("another key"))
 	sel = selection(first.URL)
 	sel.Expected = &admission.ArtifactBinding{Kind: admission.KindPinnedDeployment, Deployment: &other}
-	if got := states(resolve(t, first, sel).Checks); got["tool_contract"] != "pass" || got["tls_identity"] != "fail tls_identity_mismatch" {
+	if got := evidencekit.States(resolve(t, first, sel).Checks); got["tool_contract"] != "pass" || got["tls_identity"] != "fail tls_identity_mismatch" {
 		t.Errorf("%v", got)
 	}
 	sel.Expected = &admission.ArtifactBinding{Kind: admission.KindBytes, Bytes: &admission.BytesBinding{}}
-	if got := states(resolve(t, first, sel).Checks); got["tool_contract"] != "fail tool_contract_mismatch" {
+	if got := evidencekit.States(resolve(t, first, sel).Checks); got["tool_contract"] != "fail tool_contract_mismatch" {
 		t.Errorf("%v", got)
 	}
 }

@@ -11,28 +11,12 @@ import pathlib
 import sys
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from formats import admission, canonical, ed25519  # noqa: E402
+from formats import admission, canonical, compare, ed25519  # noqa: E402
 
-bad = done = 0
-
-
-def same(what, want, got):
-    global bad, done
-    done += 1
-    if want != got:
-        bad += 1
-        print(f"{what}\n  file:     {str(want)[:300]}\n  computed: {str(got)[:300]}")
-
-
-def load(name):
-    try:
-        return json.loads((HERE / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        print(e)
-        sys.exit(2)
+values = compare.Values()
+same, load = values.same, compare.load
 
 
 def check_sets(doc):
@@ -76,7 +60,7 @@ def check_published():
         at[last] = "discovery-telemetry-30d" if last == "retention_class" else at[last] + "x"
         same(f"published set, {m['changed']}", m["digest"], admission.name(changed))
     seed = load("admission/seed_spanning_set.json")
-    canon = (HERE / "admission" / "seed_spanning_set.py.canon").read_bytes()
+    canon = (compare.HERE / "admission" / "seed_spanning_set.py.canon").read_bytes()
     same("seed set", canon, admission.write(seed))
     same("seed digest", "4f09b38d6400cfebb22cfd8185cb9f28ba9d187b10ad5fe39bafd0c5bb0d2baa", hashlib.sha256(canon).hexdigest())
 
@@ -92,8 +76,8 @@ def main():
         canonical.check_canonical(c["canonical"].encode(), admission.RECORD)
         same(f"policy: {c['rule']}", c["digest"], admission.sha(c["canonical"].encode()))
     check_published()
-    print(f"admission: {done - bad} of {done} values equal")
-    sys.exit(1 if bad else 0)
+    return values.end()
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

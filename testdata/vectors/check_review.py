@@ -5,34 +5,17 @@ Python's standard library only. Exit status: 0 all equal, 1 a difference, 2 a
 file cannot be read.
 """
 import base64
-import json
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from formats import review  # noqa: E402
+from formats import compare, review  # noqa: E402
 from formats.event import Bad  # noqa: E402
 
-bad = done = 0
-
-
-def same(what, want, got):
-    global bad, done
-    done += 1
-    if want != got:
-        bad += 1
-        print(f"{what}\n  file:     {str(want)[:300]}\n  computed: {str(got)[:300]}")
-
-
-def load(name):
-    try:
-        return json.loads((HERE / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        print(e)
-        sys.exit(2)
+values = compare.Values()
+same, load = values.same, compare.load
 
 
 def path_of(raw):
@@ -68,8 +51,7 @@ def main():
     for c in knobs["accept"] + knobs["refuse"]:
         got = review.rubric(c["recheck"], c.get("incomplete", False), c.get("drift", False), c["impact"], c.get("privilegedEvidenceFail", "retire"), c.get("standardAs", "low"))
         same(c["rule"], (c["disposition"], c["reasonCodes"]) if "disposition" in c else None, got)
-    print(f"{done} values, {bad} wrong")
-    return 1 if bad else 0
+    return values.end()
 
 
 if __name__ == "__main__":

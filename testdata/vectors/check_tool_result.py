@@ -5,27 +5,18 @@ Python's standard library only. Exit status: 0 all equal, 1 a difference, 2 a
 file cannot be read.
 """
 import base64
-import json
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from formats import canonical, tool_result  # noqa: E402
+from formats import canonical, compare, tool_result  # noqa: E402
 from formats.canonical import Refused  # noqa: E402
 from formats.event import Bad  # noqa: E402
 
-bad = done = 0
-
-
-def same(what, want, got):
-    global bad, done
-    done += 1
-    if want != got:
-        bad += 1
-        print(f"{what}\n  file:     {str(want)[:300]}\n  computed: {str(got)[:300]}")
+values = compare.Values()
+same, load = values.same, compare.load
 
 
 def path_of(run):
@@ -37,11 +28,7 @@ def path_of(run):
 
 
 def main():
-    try:
-        doc = json.loads((HERE / "tool_result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        print(e)
-        sys.exit(2)
+    doc = load("tool_result.json")
     combinations = list(tool_result.COMBINATIONS)
     for i, c in enumerate(doc["accept"]):
         same(c["rule"], "accepted", path_of(lambda: tool_result.parse(c["document"].encode("utf-8"))))
@@ -56,9 +43,8 @@ def main():
         except Bad:
             got = None
         same(str(s), s.get("combination"), got)
-    print(f"tool_result.json: {done} values, {bad} differ")
-    sys.exit(1 if bad else 0)
+    return values.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/outkit"
 )
 
 const canary = "kanarienvogel-7f3a"
@@ -19,7 +20,7 @@ const canary = "kanarienvogel-7f3a"
 // ledger writes, answers or says shows it.
 func TestEVI12_PRV08_NoPrivateValueAnywhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	var log buffer
+	var log outkit.Buffer
 	l := startLedger(t, dir, func(c *app.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})

@@ -14,13 +14,14 @@ import (
 
 	"counterfoil/internal/access"
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/outkit"
 )
 
 // No secret of the ledger's or of a caller's is in its log, at the level that says
 // most, or in any file but its own: tokens that are right, wrong or in the wrong
 // place, seeds, and what is kept of tokens.
 func TestPRV08_EVI05_SecretsAreNowhereElse(t *testing.T) {
-	log := new(buffer)
+	log := new(outkit.Buffer)
 	dir := filepath.Join(t.TempDir(), "data")
 	l := startLedger(t, dir, func(c *app.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/outkit"
 	"counterfoil/projections/follow"
 	"counterfoil/projections/kv"
 )
@@ -76,7 +77,7 @@ func TestLOG15_TamperedRowsAreNotAnswered(t *testing.T) {
 		if changeRows(t, dir, origin, c.from, c.to) == 0 {
 			t.Fatalf("%s: no row holds it", c.what)
 		}
-		var log buffer
+		var log outkit.Buffer
 		l = startLedger(t, dir, func(cfg *app.Config) { cfg.Logger = jsonLogger(&log) })
 		for _, path := range []string{"/v1/receipts", "/v1/attempts", "/v1/receipts/" + text(o, "eventId")} {
 			code, b := l.raw("GET", path, nil, l.Token)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"counterfoil/internal/app"
+	"counterfoil/internal/testkit/outkit"
 )
 
 // copyDir copies a data directory that no ledger runs on.
@@ -50,7 +51,7 @@ func TestYesterdaysCopySignsNothing(t *testing.T) {
 			l.stop()
 
 			copyDir(t, h.dir+".yesterday", h.dir)
-			var logged buffer
+			var logged outkit.Buffer
 			policy := h.policy(t, 1, a)
 			start := func() *ledger {
 				return startLedger(t, h.dir, func(c *app.Config) { c.WitnessPolicy, c.Logger = policy, jsonLogger(&logged) })

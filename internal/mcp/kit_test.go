@@ -21,6 +21,7 @@ import (
 
 	"counterfoil/internal/app"
 	"counterfoil/internal/mcp"
+	"counterfoil/internal/testkit/outkit"
 	"counterfoil/ledger/client"
 )
 
@@ -85,7 +86,7 @@ type session struct {
 	out     map[string]*jsonschema.Resolved // output schemas as tools/list showed them
 	updated chan string                     // URIs of update notifications
 	acked   chan struct{}                   // subscriptions that the server said are active
-	wire    *wire
+	wire    *outkit.Buffer
 }
 
 // The revisions of the protocol: with sessions, and without.
@@ -94,24 +95,6 @@ const (
 	single   = "2026-07-28"
 )
 
-// wire remembers what the server wrote.
-type wire struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (w *wire) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *wire) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
-
 // overStdio serves a ledger over pipes, as counterfoil mcp does.
 func overStdio(t testing.TB, revision string, cfg mcp.Config) *session {
 	t.Helper()
@@ -119,7 +102,7 @@ func overStdio(t testing.TB, revision string, cfg mcp.Config) *session {
 	server := mcp.New(cfg)
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	w := &wire{}
+	w := &outkit.Buffer{}
 	ended := make(chan error, 1)
 	go func() {
 		err := server.ServeStdio(context.Background(), in, io.MultiWriter(out, w))
@@ -143,10 +126,10 @@ func overHTTP(t testing.TB, revision string, l *ledger, headers ...string) *sess
 	for i := 0; i < len(headers); i += 2 {
 		all[headers[i]] = headers[i+1]
 	}
-	return connect(t, revision, &sdk.StreamableClientTransport{Endpoint: l.Ready.Listening + mcp.Path, HTTPClient: &http.Client{Transport: bearer{all}}}, &wire{})
+	return connect(t, revision, &sdk.StreamableClientTransport{Endpoint: l.Ready.Listening + mcp.Path, HTTPClient: &http.Client{Transport: bearer{all}}}, &outkit.Buffer{})
 }
 
-func connect(t testing.TB, revision string, transport sdk.Transport, w *wire) *session {
+func connect(t testing.TB, revision string, transport sdk.Transport, w *outkit.Buffer) *session {
 	t.Helper()
 	s := &session{t: t, out: map[string]*jsonschema.Resolved{}, updated: make(chan string, 1000), acked: make(chan struct{}, 1000), wire: w}
 	c := sdk.NewClient(&sdk.Implementation{Name: "kit", Version: "7"}, &sdk.ClientOptions{

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"counterfoil/internal/testkit/logkit"
+	"counterfoil/internal/testkit/outkit"
 	"counterfoil/ledger/trust"
 	"counterfoil/witness/rule"
 	"counterfoil/witness/server"
@@ -224,26 +225,8 @@ type kit struct {
 	*Gatherer
 	t    testing.TB
 	log  *testLog
-	logs *lines
+	logs *outkit.Buffer
 	end  func()
-}
-
-// lines is a log that is read.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func policyOf(t testing.TB, l *testLog, k int, ws ...*testWitness) *trust.Policy {
@@ -278,7 +261,7 @@ func configOf(t testing.TB, dir string, l *testLog, k int, ws ...*testWitness) C
 // gather runs a gatherer; stop ends it.
 func gather(t testing.TB, dir string, l *testLog, k int, ws ...*testWitness) *kit {
 	t.Helper()
-	logs := &lines{}
+	logs := &outkit.Buffer{}
 	cfg := configOf(t, dir, l, k, ws...)
 	cfg.Logger = slog.New(slog.NewTextHandler(logs, nil))
 	g, err := Open(context.Background(), cfg)

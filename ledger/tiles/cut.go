@@ -46,3 +46,21 @@ func Cut(got Path, data []byte, width int) ([]byte, error) {
 	}
 	return data[:n], nil
 }
+
+// In is p with the width that it has in a tree of that size; 0 if the tree does not
+// reach it.
+func (p Path) In(size uint64) Path { return p.with(widthAt(p.Level, p.Index, size)) }
+
+// LeafHashes are the hashes of the entries in data, which is the content of the
+// bundle p: exactly p.Width of them, and nothing behind the last.
+func LeafHashes(p Path, data []byte) ([]Hash, error) {
+	b, err := parseBundle(p, data, p.Width)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Hash, len(b.entries))
+	for i, e := range b.entries {
+		out[i] = LeafHashOf(e)
+	}
+	return out, nil
+}

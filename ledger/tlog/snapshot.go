@@ -1,7 +1,6 @@
 package tlog
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 
@@ -37,10 +36,7 @@ func (l *Log) Snapshot() (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of the log: %w", err)
 	}
-	state, err := json.Marshal(struct {
-		Size uint64 `json:"size"`
-		Root []byte `json:"root"`
-	}{t.size, t.root[:]})
+	state, err := encodeState(t)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of the log: %w", err)
 	}

@@ -45,6 +45,14 @@ func (ledger) Rebuild(ctx context.Context, cfg cli.ServeConfig) (cli.Rebuilt, er
 	return cli.Rebuilt{TreeSize: r.TreeSize, Parked: r.Parked, ViewDigest: r.Digest}, nil
 }
 
+func (ledger) FetchLog(ctx context.Context, cfg cli.ServeConfig, from []string, progress func(leaves, of uint64)) (cli.Fetched, error) {
+	r, err := app.FetchLog(ctx, config(cfg), from, progress)
+	if err != nil {
+		return cli.Fetched{}, err
+	}
+	return cli.Fetched(*r), nil
+}
+
 func (ledger) PrepareNodes(cfg cli.ServeConfig, out []string) (string, error) {
 	return app.PrepareNodes(config(cfg), out)
 }

@@ -149,7 +149,7 @@ func (l *Ledger) fit() bool {
 		return l.signingStopped() == nil
 	}
 	// A node that has nothing yet would take a record that is lost for a new ledger.
-	return !l.vacant || exists(l.paths.founding())
+	return !l.vacant && !l.refilled.Load() || exists(l.paths.founding())
 }
 
 // yield hands the lease over once this node must not sign any more.
@@ -180,6 +180,9 @@ func (l *Ledger) yield(ctx context.Context) error {
 // tree is that of all nodes.
 func (l *Ledger) takePart(ctx context.Context) error {
 	l.opened.Store(true)
+	if err := l.hasValues(); err != nil {
+		return err
+	}
 	if l.cluster == nil {
 		return nil
 	}

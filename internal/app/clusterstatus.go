@@ -15,6 +15,9 @@ import (
 // report is what this node says of itself.
 func (l *Ledger) report() report {
 	r := report{URL: l.url(), Version: l.cfg.Version, StreamLast: l.stream.LastSeen(), LogSize: l.tlog.Size(), PublishedSize: l.tlog.PublishedSize()}
+	if l.refilled.Load() { // the others must not wait for this one to make good what all lost
+		r.LogSize = 0
+	}
 	if !l.opened.Load() {
 		return r
 	}

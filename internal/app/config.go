@@ -226,6 +226,7 @@ func (p paths) stream() string          { return p.join("stream") }
 func (p paths) clusterStream() string   { return p.join("cluster") }
 func (p paths) founding() string        { return p.join("founding") }
 func (p paths) vault() string           { return p.join("vault") }
+func (p paths) fetched() string         { return p.join("fetched") }
 func (p paths) index() string           { return p.join("index") }
 func (p paths) views() string           { return p.join("views") }
 func (p paths) repeat() string          { return p.join("notices.json") }

@@ -14,12 +14,9 @@ import (
 // be recorded.
 func (l *Ledger) heal(ctx context.Context) error {
 	size := l.tlog.Size()
-	seen, _ := l.index.Position()
 	var f *fold
 	rep, err := l.stream.Heal(ctx, stream.HealConfig{
 		Leaves: durableLeaves{l, size}, SubjectOf: event.SubjectOfLeaf, AsideDir: l.paths.aside(),
-		// The index goes on where it is: from there the stream must be whole.
-		Compare: max(stream.DefaultCompare, size-min(seen, size)),
 		Chains: func(leaf []byte) error {
 			if f == nil { // only a stream that is built anew asks
 				f = newFold(l.id.Origin, l.id.Tenant)

@@ -58,6 +58,9 @@ type Ledger struct {
 	opened  atomic.Bool  // all fields above are set
 	taking  atomic.Int64 // calls of the intake
 
+	// refilled: its log was fetched, and it has no private values yet.
+	refilled atomic.Bool
+
 	run     context.Context // of the background parts
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -101,6 +104,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if l.vacant, err = l.paths.vacant(); err != nil {
 		return nil, err
 	}
+	l.refilled.Store(l.isRefilled())
 	if err := l.checkPrepared(); err != nil {
 		return nil, err
 	}
@@ -119,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 		{"nodes", l.openNodes},
 		{"vault", l.openVault},
 		{"cluster", l.openCluster},
+		{"log", l.steadily(l.fetchBehind)},
 		{"identity", l.completeIdentity},
 		{"keys", l.clearStale},
 		{"index", l.openIndex},

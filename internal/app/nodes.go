@@ -215,7 +215,11 @@ func (n *nodes) mayRepair(want int, alone bool, own uint64) error {
 
 // mayRepair says why this node must not make what all nodes lost anew, nil if it may.
 func (l *Ledger) mayRepair() error {
-	return l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, l.tlog.Size())
+	size := l.tlog.Size()
+	if l.refilled.Load() { // as it reports itself
+		size = 0
+	}
+	return l.cluster.nodes.mayRepair(l.cfg.Cluster.Replicas, l.cfg.Cluster.RepairAlone, size)
 }
 
 // streamRepair asks that for the stream; nil on a ledger alone, which always does.

@@ -15,7 +15,7 @@ import (
 func (l *Ledger) openVault(ctx context.Context) error {
 	// Without its vault a ledger could compare no repeat with what it recorded
 	// and open no commitment: that is a loss to know of, not a first start.
-	if l.id.Complete && isEmpty(l.paths.vault()) && !l.joins() {
+	if l.id.Complete && isEmpty(l.paths.vault()) && !l.joins() && !l.refilled.Load() {
 		return fmt.Errorf("%w: %s is missing: it holds the keys of all attempts (hint: restore it from a backup; nothing is created over it)", errPartMissing, l.paths.vault())
 	}
 	opts := vault.Options{MinFree: l.disk.toWrite(), Log: l.log}
@@ -25,6 +25,9 @@ func (l *Ledger) openVault(ctx context.Context) error {
 			return err
 		}
 		opts.Replica = rows
+		if err := l.awaitValues(ctx, rows); err != nil {
+			return err
+		}
 	}
 	v, err := l.openSharedVault(ctx, opts)
 	if err != nil {
@@ -32,6 +35,40 @@ func (l *Ledger) openVault(ctx context.Context) error {
 	}
 	l.vault = v
 	l.onClose(bounded("vault", v.Close))
+	return nil
+}
+
+// isRefilled reports whether this node's log was fetched from the others, and its private
+// values have still to come. Until it has started once, it makes good nothing that all
+// nodes lost: others have the same leaves, and a vault.
+func (l *Ledger) isRefilled() bool {
+	return l.cfg.Cluster != nil && exists(l.paths.fetched()) && isEmpty(l.paths.vault())
+}
+
+// hasValues ends that.
+func (l *Ledger) hasValues() error {
+	l.refilled.Store(false)
+	if !exists(l.paths.fetched()) {
+		return nil
+	}
+	return durable.Remove(l.paths.fetched())
+}
+
+// awaitValues waits, on a node that has a log and no vault, until another node has given
+// the vaults' log what it has: one that is empty was lost on all nodes.
+func (l *Ledger) awaitValues(ctx context.Context, rows vault.Replica) error {
+	defer wait.Every(ctx, tellEvery, func() {
+		l.log.Warn("this node does not answer yet: the vaults' log was lost, and it waits for a node that has a vault", "node", l.cfg.Cluster.Node)
+	})()
+	for l.refilled.Load() && l.tlog.Size() > 0 {
+		last, err := rows.Last(ctx)
+		if err != nil || last > 0 {
+			return err
+		}
+		if err := wait.For(ctx, steadyPause); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

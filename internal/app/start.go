@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"counterfoil/ledger/index"
 	"counterfoil/ledger/intake"
 	"counterfoil/ledger/sequencer"
 	"counterfoil/ledger/tee"
@@ -13,10 +14,10 @@ import (
 // start runs the background parts.
 func (l *Ledger) start(ctx context.Context) error {
 	run := l.run
-	next := l.indexNext()
 	both := tee.New(func(ctx context.Context, from uint64) tee.Source { return source{l.stream.Tail(ctx, from)} }, l.stream.LastSeen()+1)
 	l.background("stream reader", func() error { return both.Run(run) })
-	l.background("index", func() error { return l.index.Run(run, indexReader{both.Reader(run, next)}) })
+	reader := l.indexSource(l.indexNext(), func(from uint64) index.Reader { return indexReader{both.Reader(run, from)} })
+	l.background("index", func() error { return l.index.Run(run, reader) })
 	batches := sequencer.Config{
 		Log: l.tracedLog(), Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },

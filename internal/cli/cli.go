@@ -38,6 +38,10 @@ type App interface {
 	// cfg.Data, or of a new one, and returns the ledger's origin. Only Data, Origin
 	// and Tenant of the configuration are set.
 	PrepareNodes(cfg ServeConfig, out []string) (origin string, err error)
+	// FetchLog makes the log of a data directory that no ledger runs on the one that
+	// others serve under the URLs from, and tells progress how far it is. Only Data,
+	// WitnessPolicy and Logger of the configuration are set.
+	FetchLog(ctx context.Context, cfg ServeConfig, from []string, progress func(leaves, of uint64)) (Fetched, error)
 }
 
 // Deps is what a program puts in.

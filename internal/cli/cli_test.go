@@ -401,6 +401,8 @@ type app struct {
 	served   ServeConfig
 	rebuilt  string
 	prepared []string
+	fetched  []string
+	cosigned string
 	err      error
 }
 
@@ -415,6 +417,12 @@ func (a *app) Serve(_ context.Context, cfg ServeConfig, ready func(Ready) error)
 func (a *app) Rebuild(_ context.Context, cfg ServeConfig) (Rebuilt, error) {
 	a.rebuilt = cfg.Data
 	return Rebuilt{TreeSize: 5, Parked: 1, ViewDigest: "sha256:aa"}, a.err
+}
+
+func (a *app) FetchLog(_ context.Context, cfg ServeConfig, from []string, progress func(leaves, of uint64)) (Fetched, error) {
+	a.fetched = append([]string{cfg.Data, cfg.WitnessPolicy}, from...)
+	progress(5, 7)
+	return Fetched{Origin: "o/<>", Had: 2, Size: 7, Root: "ab", From: from[0], Cosigned: a.cosigned}, a.err
 }
 
 func (a *app) PrepareNodes(cfg ServeConfig, out []string) (string, error) {

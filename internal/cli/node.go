@@ -23,11 +23,11 @@ type Node struct {
 func (c *cli) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Prepare and remove the nodes of a ledger that runs on several machines",
+		Short: "Prepare, refill and remove the nodes of a ledger that runs on several machines",
 		Args:  c.groupArgs,
 		RunE:  needsCommand,
 	}
-	cmd.AddCommand(c.nodePrepareCommand(), c.nodeRemoveCommand())
+	cmd.AddCommand(c.nodePrepareCommand(), c.nodeFetchCommand(), c.nodeRemoveCommand())
 	return cmd
 }
 

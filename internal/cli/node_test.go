@@ -51,3 +51,24 @@ func TestNodeFlags(t *testing.T) {
 		}
 	}
 }
+
+func TestCLU11_NodeFetchSaysByWhomTheTreeIsSigned(t *testing.T) {
+	a := &app{}
+	e := newExecution(t, nil)
+	e.deps.App = a
+	r := e.run("node", "fetch", "--data", "n3", "--from", "http://n1", "--from", "http://n2")
+	if r.code != 0 || !strings.Contains(r.out, "7 leaves, 5 of them fetched") || !strings.Contains(r.out, "the log's key alone") {
+		t.Errorf("exit %d: %s%s", r.code, r.out, r.errOut)
+	}
+	if want := []string{"n3", "", "http://n1", "http://n2"}; !slices.Equal(a.fetched, want) {
+		t.Errorf("%q, want %q", a.fetched, want)
+	}
+	a.cosigned = "2 of 3"
+	r = e.run("node", "fetch", "--data", "n3", "--from", "http://n1", "--witness-policy", "w.policy", "--json")
+	if r.code != 0 || !strings.Contains(r.out, `"schemaVersion":"counterfoil.fetched.v1"`) || !strings.Contains(r.out, `"cosigned":"2 of 3"`) || a.fetched[1] != "w.policy" {
+		t.Errorf("exit %d: %s%s", r.code, r.out, r.errOut)
+	}
+	if r := e.run("node", "fetch", "--data", "n3"); r.code != 2 || !strings.Contains(r.errOut, "--from http://") {
+		t.Errorf("without --from: exit %d: %s", r.code, r.errOut)
+	}
+}

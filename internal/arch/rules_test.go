@@ -178,6 +178,10 @@ var barriers = []barrier{
 		reason: "who signs is decided over a register behind an interface, so that its rules are tested against every answer that one may give",
 	},
 	{
+		from: []string{"ledger/tlog/fetch"}, to: []string{"ledger/stream", "ledger/tlog", "ledger/keyring", "ledger/vault", "ledger/index"},
+		reason: "what proves the bytes of others has a size, a root and tiles, and nothing that could lend them credit",
+	},
+	{
 		from: []string{"ledger/tiles"}, to: []string{"ledger/stream", "ledger/tlog", "ledger/keyring", "ledger/vault"},
 		reason: "reading and proving needs the tiles and nothing else",
 	},

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,42 +51,24 @@ func (v *Views) Contract(ctx context.Context, name string) (*ContractAnswer, err
 // Contracts returns a page of the contracts, by name whatever Page.Newest says.
 // Each row is compared with its leaves.
 func (v *Views) Contracts(ctx context.Context, p Page) (*ContractsAnswer, error) {
-	bound := binding(v.db, "contracts", false)
-	position, err := p.open(bound)
+	list := keyedList[*contracts.Row]{bound: binding(v.db, "contracts", false), prefix: contracts.Prefix,
+		read: func(_ *kv.Snapshot, key, value []byte) (*contracts.Row, verdict, error) {
+			row, err := contracts.Parse(key, value)
+			if err != nil {
+				return nil, 0, damaged(err, TamperedError{Detail: err.Error()})
+			}
+			return row, taken, nil
+		}}
+	rows, size, next, err := list.page(ctx, v.db, p)
 	if err != nil {
 		return nil, err
 	}
-	s, err := v.db.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	out := &ContractsAnswer{TreeSize: s.Cursor().Size}
-	it := s.Iter(contracts.Prefix, false)
-	var last []byte
-	for ok := it.Seek(position); ok; ok = it.Next() {
-		if position != nil && bytes.Equal(it.Key(), position) {
-			continue // the last of the page before
-		}
-		if len(out.Contracts) == p.Limit {
-			out.Next = token(bound, last)
-			break
-		}
-		b, err := it.Value()
-		if err != nil {
+	for _, row := range rows {
+		if err := v.checkContract(ctx, row, size); err != nil {
 			return nil, err
 		}
-		row, err := contracts.Parse(it.Key(), b)
-		if err != nil {
-			return nil, damaged(err, TamperedError{Detail: err.Error()})
-		}
-		if err := v.checkContract(ctx, row, out.TreeSize); err != nil {
-			return nil, err
-		}
-		last = append(last[:0], it.Key()...)
-		out.Contracts = append(out.Contracts, row)
 	}
-	return out, nil
+	return &ContractsAnswer{TreeSize: size, Contracts: rows, Next: next}, nil
 }
 
 // checkContract compares a row with the leaves that it was folded from. That no
@@ -155,44 +136,18 @@ func (v *Views) Reviewed(ctx context.Context, run string, p Page) (*ReviewedAnsw
 	if err := event.CheckID("run", run); err != nil {
 		return nil, &InvalidError{Field: "run", Detail: "not 1 to 255 bytes of text"}
 	}
-	bound := binding(v.db, "reviewed", false, run)
-	position, err := p.open(bound)
+	list := keyedList[RunReview]{bound: binding(v.db, "reviewed", false, run), prefix: contracts.PrefixOfRun(run),
+		read: func(s *kv.Snapshot, key, value []byte) (RunReview, verdict, error) {
+			index, name, err := contracts.ParseRun(key, value)
+			if err != nil {
+				return RunReview{}, 0, damaged(err, TamperedError{Detail: err.Error()})
+			}
+			row, err := readRow(s, index)
+			return RunReview{Contract: name, Receipt: row}, taken, err
+		}}
+	rows, size, next, err := list.page(ctx, v.db, p)
 	if err != nil {
 		return nil, err
 	}
-	s, err := v.db.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	out := &ReviewedAnswer{TreeSize: s.Cursor().Size}
-	it := s.Iter(contracts.PrefixOfRun(run), false)
-	var last []byte
-	for ok := it.Seek(position); ok; ok = it.Next() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if position != nil && bytes.Equal(it.Key(), position) {
-			continue
-		}
-		if len(out.Reviews) == p.Limit {
-			out.Next = token(bound, last)
-			break
-		}
-		b, err := it.Value()
-		if err != nil {
-			return nil, err
-		}
-		index, name, err := contracts.ParseRun(it.Key(), b)
-		if err != nil {
-			return nil, damaged(err, TamperedError{Detail: err.Error()})
-		}
-		row, err := readRow(s, index)
-		if err != nil {
-			return nil, err
-		}
-		last = append(last[:0], it.Key()...)
-		out.Reviews = append(out.Reviews, RunReview{Contract: name, Receipt: row})
-	}
-	return out, nil
+	return &ReviewedAnswer{TreeSize: size, Reviews: rows, Next: next}, nil
 }

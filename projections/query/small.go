@@ -79,50 +79,25 @@ func (v *Views) Dispositions(ctx context.Context, f DispositionFilter, p Page) (
 	if err := oneOf("kind", string(f.Kind), []string{string(event.Contract), string(event.Admission)}); err != nil {
 		return nil, err
 	}
-	bound := binding(v.db, "dispositions", false, string(f.Kind), f.Status)
-	position, err := p.open(bound)
+	list := keyedList[dispositions.Disposition]{bound: binding(v.db, "dispositions", false, string(f.Kind), f.Status), prefix: dispositions.Prefix,
+		read: func(_ *kv.Snapshot, key, value []byte) (dispositions.Disposition, verdict, error) {
+			d, err := dispositions.Parse(key, value)
+			switch {
+			case err != nil:
+				return d, 0, err
+			case f.Kind != "" && d.Kind != f.Kind:
+				return d, beyond, nil // the rows of a kind stand together
+			case f.Status != "" && d.Status != f.Status:
+				return d, leftOut, nil
+			}
+			return d, taken, nil
+		}}
+	if f.Kind != "" {
+		list.start = kv.AppendString(nil, string(f.Kind))
+	}
+	rows, size, next, err := list.page(ctx, v.db, p)
 	if err != nil {
 		return nil, err
 	}
-	s, err := v.db.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	out := &DispositionsAnswer{TreeSize: s.Cursor().Size}
-	start := position
-	if start == nil && f.Kind != "" {
-		start = kv.AppendString(nil, string(f.Kind))
-	}
-	it := s.Iter(dispositions.Prefix, false)
-	var last []byte
-	for ok := it.Seek(start); ok; ok = it.Next() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if position != nil && string(it.Key()) == string(position) {
-			continue // the last of the page before
-		}
-		b, err := it.Value()
-		if err != nil {
-			return nil, err
-		}
-		d, err := dispositions.Parse(it.Key(), b)
-		if err != nil {
-			return nil, err
-		}
-		if f.Kind != "" && d.Kind != f.Kind {
-			break // the rows of a kind stand together
-		}
-		if f.Status != "" && d.Status != f.Status {
-			continue
-		}
-		if len(out.Dispositions) == p.Limit {
-			out.Next = token(bound, last)
-			break
-		}
-		last = append(last[:0], it.Key()...)
-		out.Dispositions = append(out.Dispositions, d)
-	}
-	return out, nil
+	return &DispositionsAnswer{TreeSize: size, Dispositions: rows, Next: next}, nil
 }

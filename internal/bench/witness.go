@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -210,21 +208,8 @@ func startOurWitness(ctx context.Context, bin, dir string, logs []witnessLog) (*
 	}
 	cmd := exec.CommandContext(ctx, bin, "serve", "--listen", "127.0.0.1:0", "--key-file", key, "--state", filepath.Join(dir, "state"), "--logs", file, "--log-level", "warn")
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, "", err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	var ready struct {
-		Listening string `json:"listening"`
-	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &ready)
-	}
-	return cmd, ready.Listening, err
+	url, err := rig.Listening(cmd)
+	return cmd, url, err
 }
 
 func startOmniwitness(ctx context.Context, bin, dir, conns string, logs []witnessLog) (*exec.Cmd, string, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,22 +118,9 @@ func runWitness(ctx context.Context, r *rig.Rig, bin, name, logs string) (*witne
 	}
 	cmd := exec.CommandContext(ctx, bin, "serve", "--key-file", key, "--state", filepath.Join(r.Work, "witness-"+name), "--logs", logs, "--listen", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	url, err := rig.Listening(cmd)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	var ready struct {
-		Listening string `json:"listening"`
-	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &ready)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("the witness ended before it was ready: %w", err)
-	}
-	return &witnessProcess{cmd, ready.Listening}, strings.TrimSpace(string(vkey)), nil
+	return &witnessProcess{cmd, url}, strings.TrimSpace(string(vkey)), nil
 }

@@ -42,31 +42,17 @@ func (r *Rig) serve(ctx context.Context, dir string, log *os.File, flags ...stri
 	}
 	cmd := exec.CommandContext(ctx, r.Bin, append(args, flags...)...)
 	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
+	url, err := Listening(cmd)
 	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, cmd: cmd}
-	var ready struct {
-		Listening string `json:"listening"`
-	}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &ready)
-	}
-	if err != nil {
-		_ = l.Stop()
-		return nil, fmt.Errorf("the ledger ended before it was ready: %w", err)
-	}
 	token, err := os.ReadFile(filepath.Join(dir, "token"))
 	if err != nil {
 		_ = l.Stop()
 		return nil, err
 	}
-	l.url, l.token = ready.Listening, strings.TrimSpace(string(token))
+	l.url, l.token = url, strings.TrimSpace(string(token))
 	l.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2048, DisableCompression: true}}
 	return l, nil
 }

@@ -75,16 +75,8 @@ func (l *ledger) raw(method, path string, body []byte, token string) (int, []byt
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return res.StatusCode, b
+	code, _, b := l.answer(http.DefaultClient.Do, req)
+	return code, b
 }
 
 func beginBody(invocation, input string) []byte {

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -30,16 +29,8 @@ func (l *ledger) call(method, path, authorization, body string) (int, http.Heade
 	if authorization != "" {
 		req.Header.Set("Authorization", authorization)
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return res.StatusCode, res.Header, string(b)
+	code, header, b := l.answer(http.DefaultTransport.RoundTrip, req)
+	return code, header, string(b)
 }
 
 // Every resource that is not public, and paths that are none.

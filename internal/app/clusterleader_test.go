@@ -27,12 +27,8 @@ func TestClusterWithoutLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+l.Token)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		_, _, b := l.answer(http.DefaultClient.Do, req)
+		if err := json.Unmarshal(b, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out

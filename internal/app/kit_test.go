@@ -57,6 +57,21 @@ func (l *ledger) want(status int, method, path string, body []byte) obj {
 	return out
 }
 
+// answer reads the whole answer to a request.
+func (l *ledger) answer(do func(*http.Request) (*http.Response, error), req *http.Request) (int, http.Header, []byte) {
+	l.t.Helper()
+	res, err := do(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, b
+}
+
 // begin begins an attempt with an input and returns its receipt.
 func (l *ledger) begin(invocation string) obj {
 	l.t.Helper()

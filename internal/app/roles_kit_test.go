@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 )
@@ -28,16 +27,8 @@ func (l *ledger) send(method, path, body string, headers ...string) (int, http.H
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return res.StatusCode, res.Header, string(b)
+	code, header, b := l.answer(http.DefaultTransport.RoundTrip, req)
+	return code, header, string(b)
 }
 
 // mcp sends one message to /mcp.

@@ -114,16 +114,8 @@ func (l *ledger) postTraced(path, traceparent string, body []byte) (int, []byte)
 	req.Header.Set("traceparent", traceparent)
 	req.Header.Set("tracestate", "x="+canary)
 	req.Header.Set("baggage", "secret="+canary)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return res.StatusCode, b
+	code, _, b := l.answer(http.DefaultClient.Do, req)
+	return code, b
 }
 
 // A call's traceparent is continued through intake, stream and waiting; what happens

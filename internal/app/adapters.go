@@ -59,7 +59,7 @@ type keysIn struct {
 	failed func() // counts a flush that failed
 }
 
-func (k keysIn) Put(attemptID string, key [32]byte) error { return k.v.Put(attemptID, key) }
+func (k keysIn) PutNew(keys map[string][32]byte) error { return k.v.PutNew(keys) }
 
 func (k keysIn) Sync() error {
 	err := k.v.Sync()

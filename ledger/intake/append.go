@@ -72,7 +72,7 @@ func (in *Intake) Append(ctx context.Context, a *Append) (*Result, error) {
 		}
 		if !kept {
 			kept = true
-			if err := in.keep(a.AttemptID, keys, slot, a.KeepBody, a.values()); err != nil {
+			if err := in.keep(a.AttemptID, slot, a.KeepBody, a.values()); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -47,7 +47,7 @@ func (in *Intake) Begin(ctx context.Context, b *Begin) (*Result, error) {
 		if draft != nil {
 			return draft, nil, nil // decided before; nothing in it depends on what came between
 		}
-		draft, keys, err = in.draftBegin(b, scope)
+		draft, keys, err = in.draftBegin(ctx, b, scope)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,7 +58,7 @@ func (in *Intake) Begin(ctx context.Context, b *Begin) (*Result, error) {
 		if err := draft.Validate(); err != nil {
 			return nil, nil, fromEvent(err)
 		}
-		return draft, nil, in.keep(draft.AttemptID, keys, commit.SlotBegin, b.KeepBody, b.values())
+		return draft, nil, in.keep(draft.AttemptID, commit.SlotBegin, b.KeepBody, b.values())
 	})
 	if err == nil && res.New {
 		res.Openings = opens
@@ -67,16 +67,15 @@ func (in *Intake) Begin(ctx context.Context, b *Begin) (*Result, error) {
 	return res, err
 }
 
-func (in *Intake) draftBegin(b *Begin, scope event.Scope) (*event.Event, attemptKeys, error) {
-	var random [15]byte
-	var secret [32]byte
-	if err := in.random(random[:], secret[:]); err != nil {
+func (in *Intake) draftBegin(ctx context.Context, b *Begin, scope event.Scope) (*event.Event, attemptKeys, error) {
+	fresh, err := in.stock.take(ctx, int(scope[0]))
+	if err != nil {
 		return nil, attemptKeys{}, err
 	}
-	keys := in.keysOf(secret)
+	keys := in.keysOf(fresh.key)
 	e := &event.Event{
 		Schema: event.Schema, Ledger: in.cfg.Origin, Tenant: in.cfg.Tenant,
-		AttemptID: event.NewAttemptID(scope.Shard(), random),
+		AttemptID: fresh.id,
 		Revision:  1, Lifecycle: event.Attempt, Subject: b.Subject,
 		OccurredAt: b.OccurredAt, CapturedAt: event.FormatTime(in.cfg.Now()),
 		Source: event.Source{RuntimeID: b.Source.RuntimeID, AgentID: b.Source.AgentID, InvocationID: b.Source.InvocationID,
@@ -136,30 +135,29 @@ func (k attemptKeys) open(attemptID, slot string, vs []value) []Opening {
 	return out
 }
 
-// keep stores the attempt's key, and the bodies where the caller asked for it, and
-// makes them durable before anything that depends on them is published: an event
-// whose key a power loss took would take nothing more, and answer no repeat.
-func (in *Intake) keep(attemptID string, k attemptKeys, slot string, bodies bool, vs []value) error {
-	if slot == commit.SlotBegin {
-		if err := in.cfg.Vault.Put(attemptID, k.secret); err != nil {
-			return fmt.Errorf("store the attempt's key: %w", err)
-		}
-	}
-	if !bodies {
-		vs = nil
+// keep stores the bodies where the caller asked for it, and makes them durable before
+// the event that commits to them is published. The attempt's key is durable already.
+func (in *Intake) keep(attemptID, slot string, bodies bool, vs []value) error {
+	if !bodies || len(vs) == 0 {
+		return nil
 	}
 	for _, v := range vs {
 		if err := in.cfg.Vault.PutBody(attemptID, slot, v.name, string(v.encoding), v.bytes); err != nil {
 			return fmt.Errorf("store the body of %s: %w", v.name, err)
 		}
 	}
-	if slot != commit.SlotBegin && len(vs) == 0 {
-		return nil
-	}
 	if err := in.cfg.Vault.Sync(); err != nil {
-		return fmt.Errorf("make the attempt's key durable: %w", err)
+		return fmt.Errorf("make the bodies durable: %w", err)
 	}
 	return nil
+}
+
+// keepKeys stores keys of attempts to come, durably.
+func (in *Intake) keepKeys(keys map[string][32]byte) error {
+	if err := in.cfg.Vault.PutNew(keys); err != nil {
+		return err
+	}
+	return in.cfg.Vault.Sync()
 }
 
 func (in *Intake) keys(attemptID string) (attemptKeys, error) {

@@ -56,7 +56,8 @@ type Vault interface {
 	// Sync makes durable what was put before it was called, here or, in a cluster, on
 	// most nodes.
 	Sync() error
-	Put(attemptID string, key [32]byte) error
+	// PutNew stores the keys of attempts that nobody knows of yet, all or none.
+	PutNew(keys map[string][32]byte) error
 	// Key returns ErrErased or ErrNoKey where there is none.
 	Key(attemptID string) ([32]byte, error)
 	PutBody(attemptID, slot, name, encoding string, body []byte) error
@@ -108,12 +109,14 @@ type Intake struct {
 
 	signer atomic.Pointer[Signer]
 	begins beginCache
+	stock  stock
 	randMu sync.Mutex
 }
 
 // New makes an intake.
 func New(cfg Config) *Intake {
 	in := &Intake{cfg: cfg}
+	in.stock.random, in.stock.keep = in.random, in.keepKeys
 	in.signer.Store(&cfg.Signer)
 	for i := range in.shards {
 		in.shards[i] = make(chan struct{}, 1)

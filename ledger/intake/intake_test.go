@@ -168,9 +168,9 @@ func (d door) Get(ctx context.Context, seq uint64) ([]byte, error) {
 
 type keys struct{ s *shared }
 
-func (k keys) Put(id string, key [32]byte) error {
+func (k keys) PutNew(fresh map[string][32]byte) error {
 	k.s.loose.Add(1)
-	return k.s.vault.Put(id, key)
+	return k.s.vault.PutNew(fresh)
 }
 
 func (k keys) Sync() error {

@@ -3,6 +3,8 @@ package vault
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -52,6 +54,45 @@ func (v *Vault) Put(attemptID string, key [KeySize]byte) error {
 		return fmt.Errorf("keep key of %s: %w", attemptID, err)
 	}
 	v.remember(attemptID, key, before)
+	return nil
+}
+
+// PutNew stores the keys of attempts that are not in use yet, all or none of them;
+// one that has a key is [ErrConflict]. They take about 120 bytes each and go into one
+// message of a log; see [MaxChange]. See [Vault.Sync] for durability.
+func (v *Vault) PutNew(keys map[string][KeySize]byte) error {
+	before := v.erasureCount()
+	rows := make([]kv, 0, len(keys))
+	for _, id := range slices.Sorted(maps.Keys(keys)) {
+		if err := checkAttemptID(id); err != nil {
+			return err
+		}
+		name := row(rowKey, v.seal.attempt(id))
+		sealed, err := v.sealState(name, stateLive, keys[id])
+		if err != nil {
+			return fmt.Errorf("keep key of %s: %w", id, err)
+		}
+		rows = append(rows, kv{name, sealed})
+	}
+	err := v.do(&op{
+		rows: rows,
+		check: func(txn *badger.Txn) (bool, error) {
+			for _, r := range rows {
+				if _, err := get(txn, r.name); err == nil {
+					return false, ErrConflict
+				} else if !errors.Is(err, ErrNotFound) {
+					return false, err
+				}
+			}
+			return len(rows) == 0, nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("keep keys of %d attempts: %w", len(keys), err)
+	}
+	for id, key := range keys {
+		v.remember(id, key, before)
+	}
 	return nil
 }
 

@@ -69,7 +69,7 @@ func restoredCases() (out []restoredCase) {
 			c.want, c.because = goesOn, "index and views catch up"
 		}
 		if has("vault") && c.want != refuses {
-			c.because += "; attempts begun since have no key: they can be read, and take no further event (503 key_missing)"
+			c.because += "; attempts begun since may have no key: those can be read, and take no further event (503 key_missing)"
 		}
 	}
 	return append(out,

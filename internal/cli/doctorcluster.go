@@ -204,7 +204,7 @@ func (r *clusterReport) judge() {
 			problem("wait until it has started", "node %s: %s", n.Name, n.Error)
 		case n.Error != "":
 			problem("is it running, and does this machine reach "+n.URL+"?", "node %s: %s", n.Name, n.Error)
-		case n.Away: // and yet it showed its tree
+		case n.Away && r.Stream.Leader != "": // and yet it showed its tree; reports travel by the stream
 			problem("it runs: mend the network between the nodes", "node %s answers, and its reports do not reach the others", n.Name)
 		}
 		if n.RootAtCommon != "" && !slices.Contains(roots, n.RootAtCommon) {

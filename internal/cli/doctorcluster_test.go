@@ -56,4 +56,10 @@ func TestDoctorHidesOldReports(t *testing.T) {
 	if len(r.Problems) != 1 || strings.Contains(r.Problems[0].Hint, "start") || !strings.Contains(r.Problems[0].Message, "n2 answers") {
 		t.Errorf("of a node that answers: %+v", r.Problems)
 	}
+	// Where the stream has no leader no report travels, and that alone is said.
+	r.Stream, r.Problems = client.ClusterStream{Trouble: "no leader answers"}, nil
+	r.judge()
+	if len(r.Problems) != 1 || r.Problems[0].Message != "the stream takes nothing: no leader answers" {
+		t.Errorf("without a leader: %+v", r.Problems)
+	}
 }

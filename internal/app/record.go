@@ -13,21 +13,17 @@ import (
 )
 
 // Begin records a new attempt; see package intake.
-func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (_ *intake.Result, err error) {
-	defer func() { l.countRefusal(err) }()
-	if err := l.admit(); err != nil {
-		return nil, err
-	}
-	l.taking.Add(1)
-	defer l.taking.Add(-1)
-	ctx, span := l.trace.Begin(ctx, "intake")
-	res, err := l.intake.Begin(ctx, b)
-	took(span, res, err)
-	return res, l.explain(err)
+func (l *Ledger) Begin(ctx context.Context, b *intake.Begin) (*intake.Result, error) {
+	return l.take(ctx, func(ctx context.Context) (*intake.Result, error) { return l.intake.Begin(ctx, b) })
 }
 
 // Append records a further event; see package intake.
-func (l *Ledger) Append(ctx context.Context, a *intake.Append) (_ *intake.Result, err error) {
+func (l *Ledger) Append(ctx context.Context, a *intake.Append) (*intake.Result, error) {
+	return l.take(ctx, func(ctx context.Context) (*intake.Result, error) { return l.intake.Append(ctx, a) })
+}
+
+// take has an event recorded, if events are taken now.
+func (l *Ledger) take(ctx context.Context, record func(context.Context) (*intake.Result, error)) (_ *intake.Result, err error) {
 	defer func() { l.countRefusal(err) }()
 	if err := l.admit(); err != nil {
 		return nil, err
@@ -35,7 +31,7 @@ func (l *Ledger) Append(ctx context.Context, a *intake.Append) (_ *intake.Result
 	l.taking.Add(1)
 	defer l.taking.Add(-1)
 	ctx, span := l.trace.Begin(ctx, "intake")
-	res, err := l.intake.Append(ctx, a)
+	res, err := record(ctx)
 	took(span, res, err)
 	return res, l.explain(err)
 }

@@ -3,7 +3,7 @@ package stream
 import "context"
 
 // nearTries is how many consumers are made at most to have one on this node's own
-// server. The cluster gives each to a server by chance: of three, 26 of 27 times one
+// server. The cluster gives each to a server by chance: of three, 25 of 26 times one
 // of eight is here.
 const nearTries = 8
 

@@ -173,3 +173,20 @@ func TestCLU11_NodeWithAnotherLeafStops(t *testing.T) {
 		t.Fatalf("a node with another leaf: %v", err)
 	}
 }
+
+// TestVaultFailsBesideTheStart: a node's vault opens beside the other parts; that it
+// does not open ends the start, with the reason.
+func TestVaultFailsBesideTheStart(t *testing.T) {
+	ns := threeNodes(t)
+	ns.all[0].begin("one")
+	ns.settled(1)
+	w := (ns.signer() + 1) % 3
+	ns.stop(w)
+	if err := os.WriteFile(filepath.Join(ns.data(w), "vault", "MANIFEST"), []byte("not a manifest of anything"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := app.Start(context.Background(), ns.config(w))
+	if err == nil || !strings.Contains(err.Error(), "vault: ") {
+		t.Fatalf("a node whose vault is damaged: %v", err)
+	}
+}

@@ -3,7 +3,8 @@
 //
 // Start: lock the directory, keys, vault, stream, log (with the guard's
 // checks), heal one from the other, index, then sequencer, publisher, follower,
-// and only then the API. Where there is a witness policy, the witnesses are asked
+// and only then the API. The vault of a node of several opens beside what comes until
+// the index runs. Where there is a witness policy, the witnesses are asked
 // before the publisher signs anything. Stop is the reverse: the API first, so that whatever
 // was acknowledged is on its way, the databases last.
 package app
@@ -40,23 +41,26 @@ type Ledger struct {
 	log   *slog.Logger
 
 	vault   *vault.Vault
-	stream  *stream.Stream
-	tlog    *tlog.Log
-	tiles   *logReader
-	index   *index.Index
-	rebuilt bool // the stream was set up anew at this start
-	intake  *intake.Intake
-	seq     *sequencer.Sequencer
-	pub     *publisher
-	gather  *client.Gatherer // nil without a witness policy
-	disk    *diskWatch
-	views   *views
-	custody custody
-	cluster *cluster     // nil on a ledger alone
-	vacant  bool         // there was nothing but identity and keys at the start
-	refused bool         // the cluster has no place for this node
-	opened  atomic.Bool  // all fields above are set
-	taking  atomic.Int64 // calls of the intake
+	opening *openingVault // what vault comes from
+
+	endStart context.CancelCauseFunc // ends the start, with the reason
+	stream   *stream.Stream
+	tlog     *tlog.Log
+	tiles    *logReader
+	index    *index.Index
+	rebuilt  bool // the stream was set up anew at this start
+	intake   *intake.Intake
+	seq      *sequencer.Sequencer
+	pub      *publisher
+	gather   *client.Gatherer // nil without a witness policy
+	disk     *diskWatch
+	views    *views
+	custody  custody
+	cluster  *cluster     // nil on a ledger alone
+	vacant   bool         // there was nothing but identity and keys at the start
+	refused  bool         // the cluster has no place for this node
+	opened   atomic.Bool  // all fields above are set
+	taking   atomic.Int64 // calls of the intake
 
 	// refilled: its log was fetched, and it has no private values yet.
 	refilled atomic.Bool
@@ -108,6 +112,7 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if err := l.checkPrepared(); err != nil {
 		return nil, err
 	}
+	ctx, l.endStart = context.WithCancelCause(ctx)
 	l.run, l.stop = context.WithCancel(context.Background())
 	for _, step := range []struct {
 		name string
@@ -139,6 +144,9 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	} {
 		began := cfg.Now()
 		if err := step.run(ctx); err != nil {
+			if verr := l.vaultError(); verr != nil && !errors.Is(err, verr) {
+				err = fmt.Errorf("vault: %w", verr) // which ended the step
+			}
 			return nil, fmt.Errorf("%s: %w", step.name, l.partlyDeleted(err))
 		}
 		l.log.Debug("started", "part", step.name, "took", cfg.Now().Sub(began))

@@ -12,6 +12,7 @@ import (
 	"counterfoil/ledger/vault"
 )
 
+// openVault begins to open the vault; on a ledger alone it is open when it returns.
 func (l *Ledger) openVault(ctx context.Context) error {
 	// Without its vault a ledger could compare no repeat with what it recorded
 	// and open no commitment: that is a loss to know of, not a first start.
@@ -25,17 +26,64 @@ func (l *Ledger) openVault(ctx context.Context) error {
 			return err
 		}
 		opts.Replica = rows
-		if err := l.awaitValues(ctx, rows); err != nil {
+	}
+	v := &openingVault{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(v.done)
+		if v.err = l.awaitValues(ctx, opts.Replica); v.err == nil {
+			v.vault, v.err = l.openSharedVault(ctx, opts)
+		}
+		if v.err != nil {
+			l.endStart(v.err) // another part of it may wait for what never comes
+		}
+	}()
+	l.opening = v
+	l.onClose(bounded("vault", func() error {
+		cancel()
+		if <-v.done; v.vault == nil {
+			return nil
+		}
+		return v.vault.Close()
+	}))
+	if l.cfg.Cluster == nil {
+		return l.haveVault(ctx)
+	}
+	return nil // a node's may have much to take over, which other parts need not wait for
+}
+
+// openingVault is a vault that is being opened.
+type openingVault struct {
+	done  chan struct{} // closed once one of these is set
+	vault *vault.Vault
+	err   error
+}
+
+// vaultError is why the vault cannot be opened, nil as far as that is known.
+func (l *Ledger) vaultError() error {
+	if l.opening == nil {
+		return nil
+	}
+	select {
+	case <-l.opening.done:
+		return l.opening.err
+	default:
+		return nil
+	}
+}
+
+// haveVault waits until the vault is open.
+func (l *Ledger) haveVault(ctx context.Context) error {
+	select {
+	case <-l.opening.done: // with an error it ended ctx too
+	case <-ctx.Done():
+		if err := l.vaultError(); err != nil {
 			return err
 		}
+		return context.Cause(ctx)
 	}
-	v, err := l.openSharedVault(ctx, opts)
-	if err != nil {
-		return err
-	}
-	l.vault = v
-	l.onClose(bounded("vault", v.Close))
-	return nil
+	l.vault = l.opening.vault
+	return l.opening.err
 }
 
 // isRefilled reports whether this node's log was fetched from the others, and its private

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"counterfoil/ledger/index"
@@ -18,6 +19,11 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.background("stream reader", func() error { return both.Run(run) })
 	reader := l.indexSource(l.indexNext(), func(from uint64) index.Reader { return indexReader{both.Reader(run, from)} })
 	l.background("index", func() error { return l.index.Run(run, reader) })
+	// The index needs no private value, and is what takes longest on a node that is
+	// behind; what follows is for a node that has all.
+	if err := l.haveVault(ctx); err != nil {
+		return fmt.Errorf("vault: %w", err)
+	}
 	batches := sequencer.Config{
 		Log: l.tracedLog(), Logger: l.log, RetryEvery: 100 * time.Millisecond, Now: l.cfg.Now,
 		Open: func(from uint64) sequencer.Reader { return seqReader{both.Reader(run, from)} },

@@ -21,7 +21,10 @@ func (l *Ledger) fetchBehind(ctx context.Context) error {
 	if l.cluster == nil {
 		return nil
 	}
-	rec, _ := l.cluster.lease.Record()
+	rec, err := l.newestRecord(ctx)
+	if err != nil {
+		return err
+	}
 	size, err := sizeOf(rec.Checkpoint)
 	if err != nil {
 		return err
@@ -46,6 +49,20 @@ func (l *Ledger) fetchBehind(ctx context.Context) error {
 	}
 	l.log.Warn("the log cannot be taken from the tiles of the others, and comes by the stream", "leaves", had, "of", size, "error", err)
 	return nil
+}
+
+// newestRecord asks for the record of who signs: what the lease has seen of it by now
+// may be what this node's copy had when it went away.
+func (l *Ledger) newestRecord(ctx context.Context) (lease.Record, error) {
+	signer, err := l.stream.Register(ctx, "signer")
+	if err != nil {
+		return lease.Record{}, err
+	}
+	value, _, err := signer.Get(ctx)
+	if err != nil || len(value) == 0 {
+		return lease.Record{}, err
+	}
+	return lease.Parse(value)
 }
 
 // otherNodes are the nodes that have said where they are, the one that signs first.

@@ -94,8 +94,9 @@ func (s *stock) shortage() (need []int) {
 	s.size = min(max(2*s.size, 1), stockFill)
 	var have [event.Shards]int
 	for shard, callers := range s.waiting {
-		have[shard] = len(s.ready[shard])
-		for range callers {
+		// Some of them may just be about to find what there is.
+		have[shard] = max(len(s.ready[shard])-callers, 0)
+		for range callers - len(s.ready[shard]) {
 			need = append(need, shard)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"counterfoil/internal/freeport"
 	"counterfoil/internal/wait"
 )
 
@@ -42,7 +42,7 @@ func (r *Rig) ServeNodes(ctx context.Context) (*Nodes, error) {
 	}
 	for i := range ns.home {
 		ns.home[i] = filepath.Join(ns.dir, nodeName(i))
-		if ns.listen[i], err = freeAddress(); err != nil {
+		if ns.listen[i], err = freeport.Addr(); err != nil {
 			return nil, err
 		}
 	}
@@ -63,15 +63,6 @@ func (r *Rig) ServeNodes(ctx context.Context) (*Nodes, error) {
 }
 
 func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
-
-// freeAddress is one that nobody listens on now.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
 
 // Start starts a node, and returns when it answers: it has caught up then with
 // what the others had signed.

@@ -1,60 +1,29 @@
-// Package freeport gives tests ports that servers are to listen on later, when others
-// have been told of them. They are below those that the system gives to whoever asks
-// for any, so that no other test is given one meanwhile.
+// Package freeport gives tests ports for servers that others are told of before they
+// listen; see counterfoil/internal/freeport.
 package freeport
 
 import (
-	"fmt"
-	"net"
-	"os"
-	"sync/atomic"
 	"testing"
+
+	"counterfoil/internal/freeport"
 )
-
-const first, last = 12_000, 31_000
-
-// next is another place in the range for each process, and moves on with each port.
-var next atomic.Int64
-
-func init() { next.Store(int64(os.Getpid()) * 197) }
 
 // Addr is an address of this machine that nothing listens on.
 func Addr(t testing.TB) string {
 	t.Helper()
-	return addr(Row(t, 1))
+	a, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // Row is the first of n ports in a row that nothing on this machine listens on.
 func Row(t testing.TB, n int) int {
 	t.Helper()
-	for range last - first {
-		port := first + int((next.Add(int64(n))-int64(n))%(last-first))
-		if port+n > last {
-			continue
-		}
-		free, err := allFree(port, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if free {
-			return port
-		}
+	p, err := freeport.Row(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no %d free ports in a row", n)
-	return 0
-}
-
-func addr(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-
-func allFree(port, n int) (bool, error) {
-	for p := port; p < port+n; p++ {
-		ln, err := net.Listen("tcp", addr(p))
-		if err != nil {
-			return false, nil //nolint:nilerr // it is taken
-		}
-		if err := ln.Close(); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return p
 }

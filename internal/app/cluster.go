@@ -339,7 +339,13 @@ func (l *Ledger) shareWitnessed(ctx context.Context) error {
 // catchUp waits until the own tree holds the tree that all nodes sign, before
 // anything of it is served.
 func (l *Ledger) catchUp(ctx context.Context) error {
-	rec, _ := l.cluster.lease.Record()
+	rec, err := l.newestRecord(ctx)
+	for errors.Is(err, stream.ErrUnavailable) && wait.For(ctx, steadyPause) == nil {
+		rec, err = l.newestRecord(ctx)
+	}
+	if err != nil {
+		return err
+	}
 	if size := l.seq.Size(); size < rec.Guard.Size {
 		l.log.Info("this node catches up with the others before it answers", "leaves", size, "of", rec.Guard.Size)
 	}

@@ -62,7 +62,7 @@ func ext4Volume(t testing.TB, memory bool) (*volume, error) {
 }
 
 func (v *volume) mount() error {
-	if out, err := exec.Command("mount", "-o", "loop,errors=continue", v.image, v.dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", v.image, v.dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("mount: %w: %s", err, out)
 	}
 	return nil

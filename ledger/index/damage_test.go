@@ -52,6 +52,8 @@ func TestLOG03_UnreadableFilesAreBuiltAgain(t *testing.T) {
 		"garbage value log":            each("*.vlog", garbage),
 		"short value log":              each("*.vlog", garbage[:7]),
 		"empty tables":                 each("*.sst", nil),
+		"garbage tables":               each("*.sst", garbage),
+		"tables of zeros":              each("*.sst", make([]byte, 1<<20)),
 		"garbage manifest":             write("MANIFEST", garbage),
 		"no manifest":                  func(dir string) error { return os.Remove(filepath.Join(dir, "MANIFEST")) },
 		"empty manifest":               write("MANIFEST", nil),

@@ -27,6 +27,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"counterfoil/internal/badgerdir"
 	"counterfoil/ledger/event"
 	"counterfoil/ledger/lifecycle"
 )
@@ -163,6 +164,9 @@ func openOnce(cfg Config) (_ *Index, err error) {
 		WithBaseTableSize(4 << 20).
 		WithValueLogFileSize(64 << 20).WithValueThreshold(256 << 10).
 		WithSyncWrites(false).WithDetectConflicts(false).WithCompactL0OnClose(false)
+	if err := badgerdir.CheckTables(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open index in %s: %w", cfg.Dir, err)
+	}
 	db, err := badger.Open(opts)
 	if err != nil {
 		return nil, fmt.Errorf("open index in %s: %w", cfg.Dir, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"counterfoil/internal/badgerdir"
 	"counterfoil/ledger/commit"
 
 	"github.com/dgraph-io/badger/v4"
@@ -39,6 +40,11 @@ const (
 // damage to a value meets the seal and is [ErrCorrupt].
 func openStore(dir string, log *slog.Logger) (*badger.DB, error) {
 	if err := clearStubs(dir); err != nil {
+		return nil, err
+	}
+	if err := badgerdir.CheckTables(dir); errors.Is(err, badgerdir.ErrDamaged) {
+		return nil, fmt.Errorf("%w: %w; hint: restore the vault from a backup", ErrCorrupt, err)
+	} else if err != nil {
 		return nil, err
 	}
 	db, err := badger.Open(badger.DefaultOptions(dir).

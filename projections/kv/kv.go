@@ -47,6 +47,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/gofrs/flock"
+
+	"counterfoil/internal/badgerdir"
 )
 
 // Sizes of the database, in bytes.
@@ -282,6 +284,9 @@ func openBadger(cfg Config, name string) (db *DB, err error) {
 		WithValueLogFileSize(1 << 20).WithValueThreshold(1 << 20).
 		WithSyncWrites(false).WithDetectConflicts(false).WithCompactL0OnClose(false)
 	opts.TableSizeMultiplier = 1
+	if err := badgerdir.CheckTables(dir); err != nil {
+		return nil, fmt.Errorf("open views in %s: %w", dir, err)
+	}
 	b, err := badger.Open(opts)
 	if err != nil {
 		return nil, fmt.Errorf("open views in %s: %w", dir, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofrs/flock"
 
+	"counterfoil/internal/badgerdir"
 	"counterfoil/internal/durable"
 	"counterfoil/ledger/tiles"
 )
@@ -121,6 +122,9 @@ func (s *store) open() (err error) {
 		WithValueLogFileSize(1 << 20).WithValueThreshold(1 << 20).
 		WithSyncWrites(false).WithDetectConflicts(false).WithCompactL0OnClose(false)
 	opts.TableSizeMultiplier = 1
+	if err := badgerdir.CheckTables(dir); err != nil {
+		return fmt.Errorf("%w: %w", errStoreDamaged, err)
+	}
 	if s.db, err = badger.Open(opts); err != nil {
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("open the audit state: %w", err)

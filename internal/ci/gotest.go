@@ -46,6 +46,8 @@ var raceSkips = []string{
 	"TestEVI12_KilledBetweenPublishAndApply",
 	`TestCluster_\w+`, // three servers beside other tests' for minutes; internal/app has three nodes under the detector
 	"TestStreamsAreLostOnAllNodes", "TestAllNodesStop", "TestErasureOnAllNodes", "TestKeysOfAllNodes", "TestNodesOnAnExternalNATS", "TestClusterWithoutLeader",
+	"TestCLU11_WrongTilesAndTheStream", "TestCLU11_NodeWithAnotherLeafStops", "TestCLU11_StreamLostAndNodeEmptied",
+	"TestCLU11_FetchStopsAtAnotherLeaf", "TestCLU11_FetchAsksForCosignatures", "TestVaultFailsBesideTheStart",
 }
 
 // Variables that tests read: how often the whole ledger is killed and started

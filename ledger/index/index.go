@@ -164,6 +164,9 @@ func openOnce(cfg Config) (_ *Index, err error) {
 		WithBaseTableSize(4 << 20).
 		WithValueLogFileSize(64 << 20).WithValueThreshold(256 << 10).
 		WithSyncWrites(false).WithDetectConflicts(false).WithCompactL0OnClose(false)
+	// A compaction sets aside twice the size of each table that it writes: tables that
+	// grow with their level would take gigabytes in an index of millions.
+	opts.TableSizeMultiplier = 1
 	if err := badgerdir.CheckTables(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open index in %s: %w", cfg.Dir, err)
 	}

@@ -47,7 +47,9 @@ func openStore(dir string, log *slog.Logger) (*badger.DB, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	db, err := badger.Open(badger.DefaultOptions(dir).
+	opts := badger.DefaultOptions(dir)
+	opts.TableSizeMultiplier = 1 // a compaction sets aside twice the size of each table that it writes
+	db, err := badger.Open(opts.
 		WithLogger(quiet{log}).
 		WithMetricsEnabled(false).
 		WithSyncWrites(false). // see walFlusher

@@ -161,7 +161,7 @@ func openOnce(cfg Config) (_ *Index, err error) {
 		WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(6).
 		WithNumCompactors(2).
 		WithBlockCacheSize(16 << 20).WithIndexCacheSize(16 << 20).
-		WithBaseTableSize(4 << 20).
+		WithBaseTableSize(2 << 20).
 		WithValueLogFileSize(64 << 20).WithValueThreshold(256 << 10).
 		WithSyncWrites(false).WithDetectConflicts(false).WithCompactL0OnClose(false)
 	// A compaction sets aside twice the size of each table that it writes: tables that

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,7 +73,8 @@ func TestLOG05_DamagedViewsStartAgain(t *testing.T) {
 }
 
 // TestLOG05_ViewsThatKillTheProcessAreGivenUp: Badger panics in its own goroutine
-// on a table that is garbage. The process may fall a few times, then it heals.
+// on a block that says it has more entries than bytes. The process may fall a few
+// times, then it heals.
 func TestLOG05_ViewsThatKillTheProcessAreGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, config(dir))
@@ -84,7 +86,17 @@ func TestLOG05_ViewsThatKillTheProcessAreGivenUp(t *testing.T) {
 	if err != nil || len(tables) == 0 {
 		t.Fatal("no tables", err)
 	}
-	if err := os.WriteFile(tables[0], []byte("garbage garbage garbage"), 0o600); err != nil {
+	table, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// … last block: entries, their number, checksum, its length | index, its length,
+	// checksum, its length
+	at := len(table) - 4
+	at -= int(binary.BigEndian.Uint32(table[at:])) + 4
+	at -= int(binary.BigEndian.Uint32(table[at:]))
+	copy(table[at-9:at], []byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1})
+	if err := os.WriteFile(tables[0], table, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	falls := 0

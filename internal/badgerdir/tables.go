@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // ErrDamaged: a table does not end as tables do.
@@ -27,20 +27,21 @@ const (
 // Badger (v4.9.6) opens tables in goroutines of its own and takes these lengths as they
 // are: zeros or garbage there, which a disk may leave behind that lost what was
 // flushed, end the process. What the lengths point at has checksums, of which Badger
-// itself makes errors. It reads eight bytes of each table; what is not there, or is
+// itself makes errors. It reads eight bytes of each table that the
+// manifest lists: what a kill left of others is deleted by Badger; what is not there, or is
 // no directory, has none.
 func CheckTables(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	} else if err != nil {
-		return err
+	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return nil //nolint:nilerr // Badger says it better, or begins anew
 	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".sst") {
-			continue
-		}
-		if err := checkTable(filepath.Join(dir, e.Name())); err != nil {
+	defer f.Close()
+	m, _, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir))
+	if err != nil {
+		return nil //nolint:nilerr // the same
+	}
+	for id := range m.Tables {
+		if err := checkTable(filepath.Join(dir, fmt.Sprintf("%06d.sst", id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

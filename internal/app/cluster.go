@@ -21,9 +21,10 @@ import (
 
 // cluster is what a node shares with the others. It is nil on a ledger alone.
 type cluster struct {
-	lease *lease.Lease
-	keys  sharedKeys
-	nodes *nodes
+	lease  *lease.Lease
+	signer *stream.Register // the record that the lease is in
+	keys   sharedKeys
+	nodes  *nodes
 }
 
 // fence lets one node at a time sign. The lease is there before the first
@@ -64,16 +65,16 @@ func (l *Ledger) openCluster(ctx context.Context) error {
 	if l.cluster == nil {
 		return nil
 	}
-	signer, err := l.stream.Register(ctx, "signer")
-	if err != nil {
+	c := l.cluster
+	var err error
+	if c.signer, err = l.stream.Register(ctx, "signer"); err != nil {
 		return err
 	}
-	c := l.cluster
 	if c.keys.reg, err = l.stream.Register(ctx, "keys"); err != nil {
 		return err
 	}
 	c.lease, err = lease.New(lease.Config{
-		Register: signer, Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
+		Register: c.signer, Node: l.cfg.Cluster.Node, Origin: l.id.Origin, LogKey: l.event.trust.Log, Random: l.cfg.Random, Logger: l.log,
 		Fit: l.fit, Contains: l.tlog.Contains,
 		Own: func() (lease.Guard, []byte) {
 			size, root := l.tlog.Guard()

@@ -54,11 +54,7 @@ func (l *Ledger) fetchBehind(ctx context.Context) error {
 // newestRecord asks for the record of who signs: what the lease has seen of it by now
 // may be what this node's copy had when it went away.
 func (l *Ledger) newestRecord(ctx context.Context) (lease.Record, error) {
-	signer, err := l.stream.Register(ctx, "signer")
-	if err != nil {
-		return lease.Record{}, err
-	}
-	value, _, err := signer.Get(ctx)
+	value, _, err := l.cluster.signer.Get(ctx)
 	if err != nil || len(value) == 0 {
 		return lease.Record{}, err
 	}

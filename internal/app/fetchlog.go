@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"counterfoil/internal/durable"
-	"counterfoil/ledger/keyring"
 	"counterfoil/ledger/tiles"
 	"counterfoil/ledger/tlog"
 	"counterfoil/ledger/tlog/fetch"
@@ -35,31 +34,11 @@ type Fetched struct {
 // Everything else of a node comes when it is started: private values from the vaults'
 // stream, or the other vaults; the index and the views from the log and the stream.
 func FetchLog(ctx context.Context, cfg Config, from []string, progress func(leaves, of uint64)) (_ *Fetched, err error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	p := paths{cfg.Dir}
-	if !exists(p.ledger()) {
-		return nil, fmt.Errorf("%s holds no ledger (hint: a node keeps ledger.json and keys/; if they are lost, counterfoil node prepare on another node)", cfg.Dir)
-	}
-	lock, err := lockDir(p)
+	l, unlock, err := openStopped(cfg, "a node keeps ledger.json and keys/; if they are lost, counterfoil node prepare on another node", true)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	l := &Ledger{cfg: cfg, paths: p, log: cfg.Logger}
-	if l.id, err = readIdentity(p, &l.cfg); err != nil {
-		return nil, err
-	}
-	if !l.id.Complete {
-		return nil, fmt.Errorf("the ledger in %s is not complete (hint: start it once)", cfg.Dir)
-	}
-	if l.keys, err = keyring.Open(keyring.Config{Dir: p.keys(), Origin: l.id.Origin, ReadOnly: true}); err != nil {
-		return nil, err
-	}
-	if l.event.trust, err = newTrustFile(l.keys); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	s, err := l.newest(ctx, from)
 	if err != nil {
 		return nil, err

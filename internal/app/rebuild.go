@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"counterfoil/ledger/keyring"
 	"counterfoil/ledger/trust"
 	"counterfoil/projections/follow"
 	"counterfoil/projections/kv"
@@ -26,30 +25,13 @@ type Rebuilt struct {
 // Rebuild makes the views of a data directory anew from the published log alone.
 // No ledger may run on it. The old views stay until the new ones are complete.
 func Rebuild(ctx context.Context, cfg Config) (_ *Rebuilt, err error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	p := paths{cfg.Dir}
-	if !exists(p.ledger()) {
-		return nil, fmt.Errorf("%s holds no ledger (hint: --data DIR)", cfg.Dir)
-	}
-	lock, err := lockDir(p)
+	l, unlock, err := openStopped(cfg, "--data DIR", false)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	l := &Ledger{cfg: cfg, paths: p, log: cfg.Logger}
-	if l.id, err = readIdentity(p, &l.cfg); err != nil {
-		return nil, err
-	}
-	if l.keys, err = keyring.Open(keyring.Config{Dir: p.keys(), Origin: l.id.Origin, ReadOnly: true}); err != nil {
-		return nil, err
-	}
-	if l.event.trust, err = newTrustFile(l.keys); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	l.check = newChecker(l.event.trust.EventKeys)
-	l.tiles = newLogReader(p.log())
+	l.tiles = newLogReader(l.paths.log())
 	if err := l.openDisk(ctx); err != nil {
 		return nil, err
 	}

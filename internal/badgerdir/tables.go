@@ -27,9 +27,8 @@ const (
 // Badger (v4.9.6) opens tables in goroutines of its own and takes these lengths as they
 // are: zeros or garbage there, which a disk may leave behind that lost what was
 // flushed, end the process. What the lengths point at has checksums, of which Badger
-// itself makes errors. It reads eight bytes of each table that the
-// manifest lists: what a kill left of others is deleted by Badger; what is not there, or is
-// no directory, has none.
+// itself makes errors. It reads eight bytes of each table that the manifest lists: what a
+// kill left of others is deleted by Badger. Without a manifest there is nothing to look at.
 func CheckTables(dir string) error {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {

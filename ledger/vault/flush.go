@@ -170,7 +170,7 @@ func syncFile(path string) error {
 	defer f.Close()
 	// Asked twice: a flush that is on its way while the file system gives up can be
 	// answered as done though it was not (seen with ext4, once in fifty disks that
-	// failed under load). The one after it is refused then, and costs nothing else.
+	// failed under load). The one after it is refused then, and has nothing to write.
 	if err := errors.Join(f.Sync(), f.Sync()); err != nil {
 		return err
 	}
